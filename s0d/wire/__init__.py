@@ -1,1 +1,15 @@
-"""."""
+"""What clients see: the JSON of sessions and events, and the envelope around it.
+
+Shared by the API, which encodes, and by the command line, which reads.  Nothing here knows HTTP,
+sockets or the supervisor.
+
+=============  =====================================================================
+module         holds
+=============  =====================================================================
+`times`        RFC 3339 times from Unix nanoseconds, fast
+`session`      a session as clients see it
+`event`        an event as JSON, as SSE frames, as WebSocket messages; whole blocks at once
+`envelope`     success and failure around an answer
+`requests`     the bodies of requests, decoded and checked
+=============  =====================================================================
+"""

@@ -1,1 +1,26 @@
-"""."""
+"""The command line: verbs that talk HTTP to a daemon.
+
+It imports only `s0d.model` and `s0d.wire` (and `s0d.daemon` inside functions, where it starts one
+or asks where one would be), and it starts fast: every verb is imported when it is called.
+
+==============  =====================================================================
+module          holds
+==============  =====================================================================
+`main`          the group of all verbs, errors and exit codes
+`errors`        what can go wrong, for one line on stderr
+`target`        where the daemon is: `--url`, `S0D_URL`, the local socket
+`http`          one request, one answer, over a TCP or Unix socket (h11)
+`client`        the calls of the sessions API
+`events`        events as they arrive: SSE frames, and following across broken connections
+`options`       flags that several verbs share
+`duration`      `30`, `30s`, `5m` as a flag's value
+`spec`          a session specification from flags or from a file
+`render`        tables and JSON
+`session`       `s0d session ...`
+`run`           `s0d run`: create, follow to the end, the command's exit code
+`feed`          standard input of `s0d run`, forwarded
+`advice`        what to do where no daemon answers
+`background`    start a daemon where none answers
+`serve`         `s0d serve` and `s0d token`
+==============  =====================================================================
+"""

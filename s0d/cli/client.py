@@ -1,0 +1,120 @@
+"""The calls of the sessions API, as the verbs need them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from . import http
+from .errors import ApiError, CliError
+from .http import Headers, Response
+from .target import Target
+
+# The daemon comments every 15 s on a silent stream: three missed ones mean a dead connection.
+STREAM_TIMEOUT = 45.0
+
+Json = dict[str, Any]
+
+
+class Client:
+    """One daemon and one sandbox in it (None: the daemon's default sandbox)."""
+
+    def __init__(self, target: Target, sandbox: str | None = None) -> None:
+        self.target = target
+        middle = f"/sandboxes/{quote(sandbox, safe='')}" if sandbox else ""
+        self._sessions = f"/api/v1{middle}/sessions"
+
+    def metadata(self) -> Json:
+        """Who answers there; needs no token."""
+        return self._call("GET", "/metadata", timeout=10.0)
+
+    def list(self) -> list[Json]:
+        return cast(list[Json], self._call("GET", self._sessions)["sessions"])
+
+    def create(self, spec: Json, idempotency_key: str | None = None) -> Json:
+        headers = [("Idempotency-Key", idempotency_key)] if idempotency_key else None
+        return self._call("POST", self._sessions, spec, headers)
+
+    def get(self, session: str) -> Json:
+        return self._call("GET", self._path(session))
+
+    def update(self, session: str, spec: Json) -> Json:
+        return self._call("PUT", self._path(session), spec)
+
+    def set_desired_state(self, session: str, state: str) -> Json:
+        return self._call("PUT", self._path(session, "desired-state"), {"state": state})
+
+    def create_attempt(self, session: str, replace: bool) -> Json:
+        return self._call("POST", self._path(session, "attempts"), {"replace_current": replace})
+
+    def input(self, session: str, body: Json) -> Json:
+        return self._call("POST", self._path(session, "inputs"), body)
+
+    def signal(self, session: str, body: Json) -> Json:
+        return self._call("POST", self._path(session, "signals"), body)
+
+    def resize(self, session: str, body: Json) -> Json:
+        return self._call("PUT", self._path(session, "terminal"), body)
+
+    def delete(self, session: str) -> Json:
+        return self._call("DELETE", self._path(session))
+
+    def events(self, session: str, after: int | None, limit: int | None) -> Json:
+        query = {"after": after, "limit": limit}
+        return self._call("GET", self._path(session, "events") + _query(query))
+
+    def stream(self, session: str, after: int | None, last_event_id: int | None = None) -> Response:
+        """The SSE stream, open; the caller closes it."""
+        headers: Headers = [("Accept", "text/event-stream")]
+        if last_event_id is not None:
+            headers.append(("Last-Event-ID", str(last_event_id)))
+        path = self._path(session, "events", "stream") + _query({"after": after})
+        response = http.send(self.target, "GET", path, headers=headers, read_timeout=STREAM_TIMEOUT)
+        if response.status != 200:
+            with response:
+                raise _failure(response, response.read())
+        return response
+
+    def _path(self, session: str, *suffix: str) -> str:
+        return "/".join((self._sessions, quote(session, safe=""), *suffix))
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        headers: Headers | None = None,
+        timeout: float | None = None,
+    ) -> Json:
+        data = b"" if body is None else msgspec.json.encode(body)
+        with http.send(
+            self.target, method, path, headers=headers, body=data, read_timeout=timeout
+        ) as response:
+            answer = response.read()
+        if response.status >= 300:
+            raise _failure(response, answer)
+        try:
+            return cast(Json, msgspec.json.decode(answer)["data"])
+        except (msgspec.DecodeError, KeyError, TypeError):
+            raise CliError(f"{self.target.url} did not answer as s0d does") from None
+
+
+def _query(parameters: dict[str, int | None]) -> str:
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _failure(response: Response, answer: bytes) -> CliError:
+    """The error of the envelope; anything else did not come from s0d."""
+    try:
+        error = msgspec.json.decode(answer)["error"]
+        code, message = str(error["code"]), str(error["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return CliError(f"the answer was HTTP {response.status}, not one of s0d's")
+    if response.status == 401:
+        message += ": set S0D_TOKEN or --token (`s0d token` prints it on the daemon's machine)"
+    wait = response.headers.get("retry-after", "")
+    retry_after = float(wait) if wait.isdigit() else None
+    return ApiError(response.status, code, message, error.get("details"), retry_after)

@@ -1,0 +1,81 @@
+"""The group of all verbs; errors as one line and an exit code.
+
+Exit codes: 0 done, 1 an error, 2 the command line makes no sense, 130 interrupted; `s0d run`
+exits as the command did.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from s0d import __version__
+
+from .errors import CliError, Unreachable, one_line
+from .options import Common, connection_options
+
+_VERBS = {
+    "run": ("s0d.cli.run", "run"),
+    "serve": ("s0d.cli.serve", "serve"),
+    "session": ("s0d.cli.session", "session"),
+    "token": ("s0d.cli.serve", "token"),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a verb when it is called, so that each starts as fast as its own imports allow."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module, name = _VERBS[cmd_name]
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="s0d", message="%(prog)s %(version)s")
+@connection_options
+def s0d(common: Common) -> None:
+    """Durable, replayable process sessions.
+
+    s0d run -- sh -c 'echo hello; sleep 2; echo bye'
+    """
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    try:
+        result = s0d.main(arguments, prog_name="s0d", standalone_mode=False)
+    except Unreachable as error:
+        return _fail(f"{error}{_advice(error)}", error.exit_code)
+    except CliError as error:
+        return _fail(str(error), error.exit_code)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "s0d"
+        return _fail(f"{error.format_message()} (see {path} --help)", 2)
+    except click.Abort:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has left; the interpreter would complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _advice(error: Unreachable) -> str:
+    from .advice import advice
+
+    return advice(error.target)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"s0d: {one_line(message)}", file=sys.stderr)
+    return code

@@ -1,0 +1,61 @@
+"""Flags that several verbs share, and what they come to.
+
+Where the daemon is and how to print may be said before or after the verb: `s0d -o json session
+list` is `s0d session list -o json`.  The nearer one wins.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from .client import Client
+from .target import Target, resolve
+
+_NAMES = ("url", "token", "sandbox", "output")
+
+
+@dataclass(frozen=True)
+class Common:
+    """Where to and how to print."""
+
+    url: str | None = None
+    token: str | None = None
+    sandbox: str | None = None
+    output: str | None = None
+
+    @property
+    def target(self) -> Target:
+        return resolve(self.url, self.token, os.environ)
+
+    @property
+    def client(self) -> Client:
+        return Client(self.target, self.sandbox)
+
+    @property
+    def json(self) -> bool:
+        return self.output == "json"
+
+
+def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--url --token --sandbox -o`, handed to `function` as one `common: Common`."""
+
+    @click.option("--url", metavar="URL", help="http://HOST:PORT or unix:/path  [env: S0D_URL]")
+    @click.option("--token", metavar="TOKEN", help="Bearer token; better by S0D_TOKEN.")
+    @click.option("--sandbox", metavar="ID", help="Sandbox; default: the daemon's own (local).")
+    @click.option("-o", "--output", type=click.Choice(["table", "json"]), help="Default: table.")
+    @click.pass_context
+    @functools.wraps(function)
+    def wrapper(ctx: click.Context, /, **given: Any) -> Any:
+        here = {name: given.pop(name) for name in _NAMES}
+        outer = ctx.obj if isinstance(ctx.obj, Common) else Common()
+        common = Common(**{n: v if v is not None else getattr(outer, n) for n, v in here.items()})
+        ctx.obj = common
+        return ctx.invoke(function, common=common, **given)
+
+    return wrapper

@@ -1,0 +1,66 @@
+"""`s0d serve` and `s0d token`: the two verbs that talk to no daemon."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .errors import CliError
+
+if TYPE_CHECKING:
+    from s0d.daemon.config import Config
+
+
+@click.command()
+@click.option("--state-dir", metavar="DIR", help="Sessions, journals, token.")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="ADDRESS",
+    help="HOST:PORT or unix:/path, several times; default: the local socket and 127.0.0.1:7707.",
+)
+@click.option("--sandbox-id", metavar="ID", help="The default sandbox's id; default: local.")
+@click.option("--reset-copied-sessions", is_flag=True, help="Clear another sandbox's sessions.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info"
+)
+@click.option("--ready-fd", type=int, hidden=True, help="A newline goes here when we serve.")
+@click.pass_context
+def serve(
+    ctx: click.Context, /, log_format: str, log_level: str, ready_fd: int | None, **flags: Any
+) -> None:
+    """Run the daemon in the foreground until SIGTERM or Ctrl-C.
+
+    s0d serve --listen unix:/run/s0d/s0d.sock --listen 127.0.0.1:7707
+    """
+    from s0d.daemon.standalone import standalone
+
+    config = _resolve(**flags)
+    ctx.exit(standalone(config, log_format=log_format, log_level=log_level, ready_fd=ready_fd))
+
+
+@click.command()
+@click.option("--state-dir", metavar="DIR", help="The daemon's; default: as for `s0d serve`.")
+def token(state_dir: str | None) -> None:
+    """Print the token that TCP clients need; it is made where there is none yet.
+
+    S0D_TOKEN=$(s0d token) s0d session list --url http://127.0.0.1:7707
+    """
+    click.echo(_resolve(state_dir=state_dir).token)
+
+
+def _resolve(**flags: Any) -> Config:
+    from s0d.daemon.config import resolve
+    from s0d.model.errors import InvalidRequest, S0dError
+
+    from .errors import UsageError
+
+    try:
+        return resolve(os.environ, os.geteuid(), **flags)
+    except InvalidRequest as error:
+        raise UsageError(error.message) from None
+    except S0dError as error:
+        raise CliError(error.message) from None

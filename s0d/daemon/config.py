@@ -1,0 +1,84 @@
+"""Everything that can be configured, resolved from flags and environment."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from s0d.api.auth import StaticTokens
+from s0d.api.config import Address, ApiConfig, TcpAddress, UnixAddress, parse_address
+from s0d.model.errors import InvalidRequest
+from s0d.model.ids import is_sandbox_id
+
+from .paths import default_socket, default_state_dir
+from .token import find_token
+
+DEFAULT_TCP: Final = TcpAddress("127.0.0.1", 7707)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What `serve` needs.
+
+    `listen`: addresses, or sockets that listen already.  `optional_listen`: addresses that are
+    left out where they are taken (the default TCP port, which another user's daemon may hold).
+    `token`: what a TCP client must show; None only where no TCP address is listened on.
+    """
+
+    state_dir: Path
+    listen: tuple[Address | socket.socket, ...] = ()
+    optional_listen: tuple[TcpAddress, ...] = ()
+    sandbox_id: str = "local"
+    reset_copied_sessions: bool = False
+    token: str | None = field(default=None, repr=False)
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` for what could not be served."""
+        if not is_sandbox_id(self.sandbox_id):
+            raise InvalidRequest(
+                "sandbox id: 1 to 63 of a-z, 0-9, _ and -, the first a letter or a digit"
+            )
+        self.api((*self.listen, *self.optional_listen)).check()
+
+    def api(self, listen: Sequence[Address | socket.socket]) -> ApiConfig:
+        """The API's part, with what is really listened on."""
+        tokens = StaticTokens.one(self.token) if self.token else StaticTokens()
+        return ApiConfig(listen=listen, tokens=tokens)
+
+
+def resolve(
+    environ: Mapping[str, str],
+    uid: int,
+    *,
+    state_dir: str | None = None,
+    listen: Sequence[str] = (),
+    sandbox_id: str | None = None,
+    reset_copied_sessions: bool = False,
+) -> Config:
+    """The configuration that flags and environment mean; any `listen` replaces both defaults.
+
+    Makes the token file where there is none.  Raises `InvalidRequest` or `StateDirectoryError`.
+    """
+    state = Path(state_dir).absolute() if state_dir else default_state_dir(environ, uid)
+    config = Config(
+        state_dir=state,
+        listen=tuple(_absolute(parse_address(text)) for text in listen)
+        or (UnixAddress(str(default_socket(environ, uid))),),
+        optional_listen=() if listen else (DEFAULT_TCP,),
+        sandbox_id=sandbox_id or "local",
+        reset_copied_sessions=reset_copied_sessions,
+        token=find_token(state, environ),
+    )
+    config.check()
+    return config
+
+
+def _absolute(address: Address) -> Address:
+    """A socket's path as clients of any working directory must write it."""
+    if isinstance(address, UnixAddress):
+        return UnixAddress(os.path.abspath(address.path))
+    return address

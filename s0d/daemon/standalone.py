@@ -1,0 +1,89 @@
+"""The process around `serve`: signals, readiness, exit code.  Only `s0d serve` comes here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+
+import trio
+
+from s0d import __version__
+from s0d.model.errors import S0dError
+
+from . import logs
+from .config import Config
+from .confinement import confine
+from .notify import Notifier
+from .serve import Serving, serve
+from .token import VARIABLE
+
+_log = logging.getLogger("s0d.daemon")
+
+# A terminal that hangs up ends a daemon in its foreground as Ctrl-C does.
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def standalone(config: Config, *, log_format: str, log_level: str, ready_fd: int | None) -> int:
+    """Run until a signal ends it; the exit code: 0 after an orderly end, 1 otherwise."""
+    logs.configure(log_format, log_level)
+    os.environ.pop(VARIABLE, None)
+    confine()
+    notifier = Notifier(os.environ, ready_fd)
+    forced = True
+    try:
+        forced = trio.run(_main, config, notifier)
+    except* (S0dError, OSError) as group:
+        for error in leaves(group):
+            print(f"s0d: {logs.escape(str(error))}", file=sys.stderr)
+    return 1 if forced else 0
+
+
+async def _main(config: Config, notifier: Notifier) -> bool:
+    """True where a second signal cut the orderly end short."""
+    shutdown, forced = trio.Event(), trio.CancelScope()
+    with trio.open_signal_receiver(*_SIGNALS) as signals:
+        async with trio.open_nursery() as watching:
+            watching.start_soon(_obey, signals, shutdown, forced, notifier)
+            with forced:
+                async with trio.open_nursery() as nursery:
+                    serving = await nursery.start(partial(serve, config, shutdown=shutdown))
+                    _announce(serving)
+                    notifier.ready()
+            watching.cancel_scope.cancel()
+    return forced.cancelled_caught
+
+
+async def _obey(
+    signals: AsyncIterator[int], shutdown: trio.Event, forced: trio.CancelScope, notifier: Notifier
+) -> None:
+    """The first signal begins the orderly end, the second cancels what it waits for."""
+    async for number in signals:
+        name = signal.Signals(number).name
+        if shutdown.is_set():
+            _log.warning("ending at once", extra={"signal": name})
+            forced.cancel()
+        else:
+            _log.info(
+                "stopping; a second signal does not wait for sessions", extra={"signal": name}
+            )
+            notifier.stopping()
+            shutdown.set()
+
+
+def _announce(serving: Serving) -> None:
+    addresses = " ".join(str(address) for address in serving.addresses)
+    extra = {"version": __version__, "pid": os.getpid(), "listen": addresses}
+    _log.info("serving", extra=extra)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors inside nested exception groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from leaves(part)
+    else:
+        yield error

@@ -1,0 +1,191 @@
+"""Hold a new child between fork and exec until something was done to it from outside.
+
+A cgroup must be joined and a resource limit set *before* the program's first instruction, yet
+posix_spawn knows neither, and a trampoline program would touch the environment and blur errors.
+So the child is made to wait by its own file actions, which know only `open` and `close`:
+
+1. it opens the FIFO `arrive` for writing and closes it again: the gatekeeper, which polls the
+   reading end, sees the hang-up.  That the child exists is thereby known without polling.
+2. it opens the FIFO `leave` for reading, which blocks until there is a writer.
+3. The gatekeeper learns the child's pid, does its work on it, and opens `leave`.
+
+The pid: posix_spawn has not returned yet, so it must be found.  Until exec a child has the
+kernel name (`comm`) of the thread that made it.  That thread takes a new random name for each
+held spawn; the newest child of this process with that name is the one.
+
+Should the work fail, the child is killed where it stands and never runs.  (glibc 2.39 has
+posix_spawnattr_setcgroup_np.  It is not used: it does not set limits, so that the gate is needed
+all the same, and one way that is always taken is one that is always tested.)
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import TypeVar
+
+from s0d.process import libc, proc
+from s0d.process.descriptors import lifted
+from s0d.process.libc import FileActions
+
+_NEAR = 64
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+T = TypeVar("T")
+
+
+def _insist(action: Callable[[], T]) -> T:
+    """Do it, however long descriptors are short: the child can neither run nor leave meanwhile."""
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno not in _EXHAUSTED:
+                raise
+            time.sleep(0.01)
+
+
+class Fifo:
+    """A FIFO without a name: made, opened as a path, and unlinked."""
+
+    def __init__(self) -> None:
+        directory = tempfile.mkdtemp(prefix="s0d-gate-")
+        path = f"{directory}/fifo"
+        try:
+            # A child that already runs as another user opens it too; nobody else can reach it.
+            os.mkfifo(path)
+            os.chmod(path, 0o666)
+            self.fd = lifted(os.open(path, os.O_PATH | os.O_CLOEXEC))
+        finally:
+            if os.path.lexists(path):
+                os.unlink(path)
+            os.rmdir(directory)
+
+    @property
+    def path(self) -> str:
+        """A path by which this process, and a child before exec, can open it."""
+        return f"/proc/self/fd/{self.fd}"
+
+    def open(self, flags: int) -> int:
+        return os.open(self.path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class Gate:
+    """A gatekeeper thread and its two FIFOs; holds one child at a time.
+
+    `work` runs in the gatekeeper's thread while the child waits.  Not to be shared by threads
+    that spawn at the same time.
+    """
+
+    def __init__(self) -> None:
+        with ExitStack() as undo:
+            self._arrive = Fifo()
+            undo.callback(self._arrive.close)
+            self._leave = Fifo()
+            undo.callback(self._leave.close)
+            self._undo = undo.pop_all()
+
+    def close(self) -> None:
+        self._undo.close()
+
+    def add_to(self, actions: FileActions) -> None:
+        """Make the child wait here; descriptor 0 is used and left open."""
+        actions.open(0, self._arrive.path, os.O_WRONLY | os.O_NONBLOCK)
+        actions.close(0)
+        actions.open(0, self._leave.path, os.O_RDONLY)
+
+    def spawn(self, spawn: Callable[[], int], work: Callable[[int], None]) -> int:
+        """Run `spawn`, which returns a pid, with `work(pid)` done before the child's exec.
+
+        Raises what `spawn` raised, or what `work` raised: then the child is dead and reaped.
+        """
+        with ExitStack() as cleanup:
+            held = _Held(self._arrive, self._leave, work, cleanup)
+            keeper = threading.Thread(target=held.keep, name="s0d-gate", daemon=True)
+            keeper.start()
+            try:
+                pid = spawn()
+            finally:
+                held.spawn_returned()
+                keeper.join()
+        if held.error is not None:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+            raise held.error
+        return pid
+
+
+class _Held:
+    """One child's stay at the gate."""
+
+    def __init__(
+        self, arrive: Fifo, leave: Fifo, work: Callable[[int], None], cleanup: ExitStack
+    ) -> None:
+        self._leave = leave
+        self._work = work
+        self._cleanup = cleanup
+        self._name = f"s0d-{os.urandom(5).hex()}"
+        self.error: BaseException | None = None
+        libc.set_thread_name(self._name)
+        # Opened anew for each child: a reader that has seen a writer would report its hang-up.
+        self._arrived = arrive.open(os.O_RDONLY)
+        cleanup.callback(os.close, self._arrived)
+        self._returned = os.eventfd(0, os.EFD_CLOEXEC)
+        cleanup.callback(os.close, self._returned)
+
+    def spawn_returned(self) -> None:
+        os.eventfd_write(self._returned, 1)
+
+    def keep(self) -> None:
+        """The gatekeeper: wait for the child, or for the news that there will be none."""
+        libc.block_signals()
+        poll = select.poll()
+        poll.register(self._arrived, 0)  # POLLHUP is always reported
+        poll.register(self._returned, select.POLLIN)
+        ready = dict(poll.poll())
+        if self._arrived not in ready:
+            return
+        try:
+            self._attend()
+        finally:
+            # For reading and writing, which never blocks, and kept open until the spawn has
+            # returned: the child may not have come as far as its own open yet.
+            self._cleanup.callback(os.close, _insist(lambda: self._leave.open(os.O_RDWR)))
+
+    def _attend(self) -> None:
+        pid = _insist(lambda: find_unborn(self._name))
+        if pid is None:
+            return  # killed by somebody while it waited
+        try:
+            self._work(pid)
+        except ProcessLookupError:
+            return
+        except BaseException as error:
+            self.error = error
+            # Not reaped before the spawn has returned: the pid cannot be another's.
+            os.kill(pid, signal.SIGKILL)
+
+
+def find_unborn(name: str) -> int | None:
+    """The child of this process that still has the thread name `name`."""
+    newest = proc.last_pid()
+    for pid in range(newest, max(newest - _NEAR, 1), -1):
+        if _is_unborn(pid, name):
+            return pid
+    return next((pid for pid in proc.list_pids() if _is_unborn(pid, name)), None)
+
+
+def _is_unborn(pid: int, name: str) -> bool:
+    stat = proc.read_stat(pid)
+    # Our own threads can be read by number too; their parent is ours, not us.
+    return stat is not None and stat.name == name and stat.ppid == os.getpid()

@@ -1,0 +1,117 @@
+"""What /proc says about processes, read so that a vanishing one is an answer, not an error."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+
+
+class ProcStat(NamedTuple):
+    """The part of /proc/PID/stat that is used here (proc_pid_stat(5)); times in clock ticks."""
+
+    pid: int
+    name: str
+    state: str
+    ppid: int
+    pgid: int
+    sid: int
+    cpu_ticks: int
+    waited_cpu_ticks: int
+    threads: int
+    start_time: int
+    resident_pages: int
+
+    @property
+    def alive(self) -> bool:
+        """A process whose first thread has ended is a zombie by its state only."""
+        return self.state not in "ZXx" or self.threads > 1
+
+
+def parse_stat(raw: bytes) -> ProcStat:
+    """Parse a line of /proc/PID/stat.  The name may hold anything, also `) R 1`.
+
+    Raises ValueError for anything that is no such line.
+    """
+    head, closing, tail = raw.rpartition(b")")
+    pid, opening, name = head.partition(b" (")
+    fields = tail.split()
+    if not closing or not opening or len(fields) < 22:
+        raise ValueError("not a line of /proc/PID/stat")
+    numbers = [int(field) for field in fields[1:22]]
+    return ProcStat(
+        pid=int(pid),
+        name=name.decode(errors="surrogateescape"),
+        state=fields[0].decode("ascii", "replace"),
+        ppid=numbers[0],
+        pgid=numbers[1],
+        sid=numbers[2],
+        cpu_ticks=numbers[10] + numbers[11],
+        waited_cpu_ticks=numbers[12] + numbers[13],
+        threads=numbers[16],
+        start_time=numbers[18],
+        resident_pages=numbers[20],
+    )
+
+
+def _read(path: str) -> bytes | None:
+    """The whole of a /proc file, or None when the process is gone or not ours to look at."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    try:
+        return _read_all(fd)
+    except (ProcessLookupError, PermissionError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def _read_all(fd: int) -> bytes:
+    chunks = []
+    while chunk := os.read(fd, 65536):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def read_stat(pid: int) -> ProcStat | None:
+    """The process `pid`, or None when there is none."""
+    raw = _read(f"/proc/{pid}/stat")
+    return parse_stat(raw) if raw else None
+
+
+def start_time(pid: int) -> int | None:
+    """When `pid` was started, in clock ticks since boot; with the pid it names one process."""
+    stat = read_stat(pid)
+    return stat.start_time if stat else None
+
+
+def list_pids() -> list[int]:
+    """Every process that can be seen, in no order."""
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def last_pid() -> int:
+    """The number that was given to a process or thread last in this pid namespace."""
+    return int(Path("/proc/loadavg").read_bytes().split()[4])
+
+
+def environment_value(pid: int, name: str) -> str | None:
+    """`name` in the environment `pid` was started with; None when absent or not to be read."""
+    raw = _read(f"/proc/{pid}/environ")
+    prefix = os.fsencode(name) + b"="
+    for entry in (raw or b"").split(b"\0"):
+        if entry.startswith(prefix):
+            return os.fsdecode(entry[len(prefix) :])
+    return None
+
+
+@functools.cache
+def boot_id() -> str:
+    """The identity of this boot: start times of two boots cannot be compared."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()

@@ -1,0 +1,179 @@
+"""Own a tree of processes without a cgroup: by looking at /proc until nothing new is there."""
+
+from __future__ import annotations
+
+import os
+import signal as signals
+
+import trio
+
+from s0d.process import proc
+from s0d.process.attribution import Lineage, TreeRecord
+from s0d.process.proc import ProcStat
+from s0d.process.process import Process
+from s0d.process.scanner import Scanner, Snapshot, look
+from s0d.process.tree import KILL_PATIENCE, EndReport, Usage
+
+_PASSES = 40
+
+
+def record_of(process: Process, attempt_id: str) -> TreeRecord:
+    """The record by which this or a later daemon finds the process and its descendants."""
+    return TreeRecord(attempt_id, process.pid, process.start_time, proc.boot_id())
+
+
+class ProcTree:
+    """The processes that a record leads to.
+
+    No process is signalled by its number alone: a pidfd is opened, then the start time compared,
+    then the signal sent through the pidfd.
+
+    Before members are ended they are stopped, and looked for again until none is new: a stopped
+    parent cannot fork, and cannot die and leave children behind that nothing links to the tree.
+    """
+
+    def __init__(self, record: TreeRecord, scanner: Scanner | None = None) -> None:
+        self.record = record
+        self._lineage = Lineage(record)
+        self._scanner = scanner or Scanner()
+        self._frozen: dict[int, int] = {}
+        self._of_this_boot = record.boot_id == proc.boot_id()
+
+    def _look_now(self) -> list[ProcStat]:
+        if not self._of_this_boot:
+            return []
+        return self._belonging(look(self.record.start_time))
+
+    async def _look(self) -> list[ProcStat]:
+        if not self._of_this_boot:
+            await trio.lowlevel.checkpoint()
+            return []
+        return _alive(self._belonging(await self._scanner.look(self.record.start_time)))
+
+    def _belonging(self, snapshot: Snapshot) -> list[ProcStat]:
+        pids = self._lineage.attribute(snapshot.processes, snapshot.markers)
+        return [snapshot.processes[pid] for pid in sorted(pids)]
+
+    def members(self) -> list[int]:
+        return [stat.pid for stat in _alive(self._look_now())]
+
+    def signal(self, signum: int) -> int:
+        return sum(send(stat, signum) for stat in _alive(self._look_now()))
+
+    async def wait_empty(self) -> None:
+        while members := await self._look():
+            await wait_gone(members)
+
+    async def end(self, grace: float, *, terminal: bool = False) -> EndReport:
+        if grace > 0:
+            with trio.CancelScope(shield=True):  # never leave it half way, all stopped
+                await self._ask_to_end(terminal)
+            with trio.move_on_after(grace):
+                await self.wait_empty()
+                return EndReport()
+        return await self._kill()
+
+    async def _ask_to_end(self, terminal: bool) -> None:
+        last = [signals.SIGTERM, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
+        for stat in await self._stop():
+            send(stat, *last)
+
+    async def _kill(self) -> EndReport:
+        deadline = trio.current_time() + KILL_PATIENCE
+        killed = False
+        while members := await self._stop():
+            for stat in members:
+                killed |= send(stat, signals.SIGKILL)
+            with trio.move_on_at(deadline):
+                await wait_gone(members)
+            if trio.current_time() >= deadline:
+                return EndReport(tuple(stat.pid for stat in await self._look()), killed)
+        return EndReport(killed=killed)
+
+    async def _stop(self) -> list[ProcStat]:
+        """Stop all members and return them, once a look has found neither a new one nor a runner.
+
+        After many looks it returns all the same: what cannot be stopped (another user's, one in
+        an uninterruptible wait) must not keep the others from being ended.
+        """
+        told: dict[int, int] = {}
+        members: list[ProcStat] = []
+        for _ in range(_PASSES):
+            members = await self._look()
+            fresh = [stat for stat in members if told.get(stat.pid) != stat.start_time]
+            if not fresh and not any(_runs(stat) for stat in members):
+                break
+            for stat in fresh:
+                told[stat.pid] = stat.start_time
+                send(stat, signals.SIGSTOP)
+        return members
+
+    def freeze(self) -> None:
+        """Stop every member; one that was stopped before stays so after `thaw`."""
+        for _ in range(_PASSES):
+            members = _alive(self._look_now())
+            runners = [stat for stat in members if stat.state not in "Tt"]
+            fresh = [stat for stat in runners if self._frozen.get(stat.pid) != stat.start_time]
+            for stat in fresh:
+                self._frozen[stat.pid] = stat.start_time
+                send(stat, signals.SIGSTOP)
+            if not fresh:
+                return
+
+    def thaw(self) -> None:
+        frozen, self._frozen = self._frozen, {}
+        for stat in _alive(self._look_now()):
+            if frozen.get(stat.pid) == stat.start_time:
+                send(stat, signals.SIGCONT)
+
+    def usage(self) -> Usage:
+        """To be asked before the leader is reaped: its time then goes with it."""
+        everyone = self._look_now()
+        living = _alive(everyone)
+        ticks = sum(stat.cpu_ticks + stat.waited_cpu_ticks for stat in everyone)
+        pages = sum(stat.resident_pages for stat in living)
+        return Usage(ticks / proc.CLOCK_TICKS, pages * proc.PAGE_SIZE, len(living))
+
+    def close(self) -> None:
+        """Nothing belongs to the tree itself."""
+
+
+def _alive(processes: list[ProcStat]) -> list[ProcStat]:
+    return [stat for stat in processes if stat.alive]
+
+
+def _runs(stat: ProcStat) -> bool:
+    return stat.state in "RS"
+
+
+def send(stat: ProcStat, *signums: int) -> bool:
+    """Send signals to exactly this process; False when it is gone or not ours to signal."""
+    try:
+        pidfd = os.pidfd_open(stat.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if proc.start_time(stat.pid) != stat.start_time:
+            return False
+        for signum in signums:
+            signals.pidfd_send_signal(pidfd, signum)
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(pidfd)
+    return True
+
+
+async def wait_gone(processes: list[ProcStat]) -> None:
+    """Wait until all of these have ended.  One descriptor is open at a time."""
+    for stat in processes:
+        try:
+            pidfd = os.pidfd_open(stat.pid)
+        except ProcessLookupError:
+            continue
+        try:
+            if proc.start_time(stat.pid) == stat.start_time:
+                await trio.lowlevel.wait_readable(pidfd)
+        finally:
+            os.close(pidfd)
+    await trio.lowlevel.checkpoint()

@@ -1,0 +1,72 @@
+"""A tree of processes that is owned: what both ways of owning one can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+KILL_PATIENCE = 5.0  # seconds that a process may take to die of SIGKILL
+
+
+@dataclass(frozen=True, slots=True)
+class EndReport:
+    """How a tree ended.
+
+    `survivors` live on after SIGKILL and `KILL_PATIENCE`: uninterruptible, or not ours to
+    signal.  `killed` says that SIGKILL was needed, the grace period over.
+    """
+
+    survivors: tuple[int, ...] = ()
+    killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a tree uses: CPU time in seconds since it began, resident bytes, processes now.
+
+    Without a cgroup the CPU time of a process that has ended counts only where its parent in the
+    tree waited for it.  `oom_kills` is None where nobody counts them.
+    """
+
+    cpu_seconds: float
+    resident_bytes: int
+    processes: int
+    oom_kills: int | None = None
+
+
+class Tree(Protocol):
+    """All processes of one attempt.
+
+    The methods that are not async take the time of a look at /proc, a few milliseconds.
+    """
+
+    def members(self) -> list[int]:
+        """The pids of what lives now."""
+        ...
+
+    def signal(self, signum: int) -> int:
+        """Signal every member; returns how many got it."""
+        ...
+
+    async def wait_empty(self) -> None:
+        """Wait until no member lives."""
+        ...
+
+    async def end(self, grace: float, *, terminal: bool = False) -> EndReport:
+        """End the tree: SIGTERM (a terminal's: SIGHUP too) and SIGCONT to all, then SIGKILL.
+
+        Returns as soon as all are gone.  `grace` is in seconds, 0 kills at once.
+        """
+        ...
+
+    def freeze(self) -> None:
+        """Let no member run until `thaw`."""
+        ...
+
+    def thaw(self) -> None: ...
+
+    def usage(self) -> Usage: ...
+
+    def close(self) -> None:
+        """Give up what belongs to the tree itself (a cgroup).  The tree must have ended."""
+        ...

@@ -36,9 +36,9 @@ def serve(
 
     s0d serve --listen unix:/run/s0d/s0d.sock --listen 127.0.0.1:7707
     """
-    from s0d.daemon.standalone import standalone
-
     config = _resolve(**flags)
+    from s0d.daemon.standalone import standalone  # all of the server: only now
+
     ctx.exit(standalone(config, log_format=log_format, log_level=log_level, ready_fd=ready_fd))
 
 

@@ -1,0 +1,31 @@
+"""How many columns a character takes.
+
+The widths are those of wcwidth, character by character, as xterm, tmux and nearly every program
+that draws have them: a program positions its cursor by them, so a screen that disagreed would show
+something else than the program believes. In particular a variation selector widens nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wcwidth import wcwidth
+
+ZWJ: Final = "\u200d"
+_MAX_KNOWN: Final = 16384
+
+
+class _Widths(dict[str, int]):
+    """Widths by character, looked up once; forgotten all at once when there are too many."""
+
+    def __missing__(self, char: str) -> int:
+        if len(self) >= _MAX_KNOWN:
+            self.clear()
+        # Non-characters that reach this point have no picture: they count as combining (and a
+        # combining mark that has nothing before it is not drawn).
+        width = self[char] = max(wcwidth(char), 0)
+        return width
+
+
+WIDTHS: Final = _Widths()
+"""Columns (0, 1 or 2) of each character, filled on demand."""

@@ -1,1 +1,28 @@
-"""."""
+"""The journal layer."""
+
+from s0d.journal.cursor import Cursor
+from s0d.journal.disk import Disk, RealDisk, make_directory, write_atomically
+from s0d.journal.errors import CursorAhead, CursorExpired, JournalError
+from s0d.journal.journal import Journal
+from s0d.journal.record import GAP, Block, Entry, Limits, Record
+from s0d.journal.recovery import RecoveryReport
+from s0d.journal.syncer import Syncer
+
+__all__ = [
+    "GAP",
+    "Block",
+    "Cursor",
+    "CursorAhead",
+    "CursorExpired",
+    "Disk",
+    "Entry",
+    "Journal",
+    "JournalError",
+    "Limits",
+    "RealDisk",
+    "Record",
+    "RecoveryReport",
+    "Syncer",
+    "make_directory",
+    "write_atomically",
+]

@@ -1,0 +1,498 @@
+"""The journal of one session."""
+
+import errno
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+import trio
+
+from s0d.journal.catchup import Extent, SegmentCursor
+from s0d.journal.cursor import Cursor
+from s0d.journal.disk import Disk, make_directory, opened_directory
+from s0d.journal.durability import Durability, not_durable
+from s0d.journal.errors import CursorAhead, CursorExpired, JournalError
+from s0d.journal.mark import BLOCK, Mark, Marks, create_mark, write_mark
+from s0d.journal.record import Block, Entry, Limits, Record, gap_record
+from s0d.journal.recovery import Recovered, RecoveryReport, recover
+from s0d.journal.segment import Segment
+from s0d.journal.store import Framed, Run, Store, frame_entries, frame_record, refused
+from s0d.journal.syncer import RETRY, Syncer
+from s0d.journal.tail import Tail
+
+TAIL_BYTES = 1024 * 1024
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def boot_clock() -> float:
+    """Seconds that no change of the wall clock moves, and that go on during suspend."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Journal:
+    """Numbered records on disk, in memory for its readers. See the package for its promises.
+
+    ``create``, ``open``, ``reserve`` and ``close`` may block: call them in a worker thread (not
+    while another method runs). Everything else belongs to the Trio thread and takes microseconds;
+    ``append`` and ``retire`` block only for ``checkpoint``.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        session_id: str,
+        limits: Limits,
+        recovered: Recovered,
+        *,
+        syncer: Syncer | None,
+        clock: Callable[[], float],
+        tail_bytes: int,
+        limiter: trio.CapacityLimiter | None,
+    ) -> None:
+        self.disk = disk
+        self.limiter = limiter
+        self.recovery: RecoveryReport = recovered.report
+        self.ended = False
+        self.checkpointed = 0
+        """The owner's durable snapshot covers control records up to here."""
+        self.checkpoint: Callable[[], int] | None = None
+        """Makes the owner's snapshot durable and returns its number; may raise ``OSError``."""
+        self.arrivals = trio.lowlevel.ParkingLot()
+        self.tail = Tail(tail_bytes)
+        self._closed = False
+        self._live = False
+        self._clock = clock
+        self._syncer = syncer
+        self._reopen = recovered.reopen
+        self._next = recovered.next
+        self._lock = trio.Lock()
+        self._marks = Marks(recovered.mark, lambda: (self._next, self.earliest))
+        self.store = Store(disk, directory, session_id, limits, recovered.segments, clock)
+        self._durability = Durability(disk, self.latest, self._marks, self._request_sync)
+        self.store.durability = self._durability
+        newest = recovered.segments[-1:]
+        self.last_time_ns: int = newest[0].newest_ns if newest else 0
+        """Wall-clock time of the newest record; 0 before the first."""
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        session_id: str,
+        limits: Limits,
+        syncer: Syncer | None = None,
+        *,
+        clock: Callable[[], float] = boot_clock,
+        tail_bytes: int = TAIL_BYTES,
+        limiter: trio.CapacityLimiter | None = None,
+    ) -> Self:
+        """A new journal in ``directory``, which is made where needed. It is durable on return.
+
+        Blocks. Raises :class:`JournalError`; also when a journal is there already (``EEXIST``).
+        """
+        mark = Mark(0, 1, 1, 0, clean=True, boot=bytes(16))
+        recovered = Recovered([], mark, 1, None, "", False, RecoveryReport())
+        journal = cls(
+            disk, directory, session_id, limits, recovered,
+            syncer=syncer, clock=clock, tail_bytes=tail_bytes, limiter=limiter,
+        )  # fmt: skip
+        try:
+            make_directory(disk, directory)
+            journal._start_new()
+        except OSError as error:
+            journal._release()
+            raise refused(error, "cannot create the journal") from error
+        return journal
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        session_id: str,
+        limits: Limits,
+        syncer: Syncer | None = None,
+        *,
+        reserve: bool = True,
+        clock: Callable[[], float] = boot_clock,
+        tail_bytes: int = TAIL_BYTES,
+        limiter: trio.CapacityLimiter | None = None,
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> Self:
+        """Recover what is in ``directory``; ``recovery`` tells what was found.
+
+        Without ``reserve`` a cleanly closed journal is only read: no sync, no descriptor; appends
+        are refused (``EAGAIN``) until :meth:`reserve`. After an unclean end it is always reserved.
+        Blocks. Raises :class:`JournalError` where the disk cannot be read or written; damage is
+        never an error.
+        """
+        try:
+            with opened_directory(disk, directory) as opened:
+                recovered = recover(disk, opened, session_id, clock, wall_ns())
+        except OSError as error:
+            raise refused(error, "cannot read the journal") from error
+        journal = cls(
+            disk, directory, session_id, limits, recovered,
+            syncer=syncer, clock=clock, tail_bytes=tail_bytes, limiter=limiter,
+        )  # fmt: skip
+        try:
+            journal._settle(recovered, reserve=reserve)
+        except BaseException:
+            journal._release()
+            raise
+        return journal
+
+    @property
+    def path(self) -> str:
+        """The directory."""
+        return self.store.path
+
+    @property
+    def latest(self) -> int:
+        """The newest number; 0 before the first."""
+        return self._next - 1
+
+    @property
+    def earliest(self) -> int:
+        """The first number retained; ``latest + 1`` with nothing retained, 0 before the first."""
+        segments = self.store.segments
+        if self.latest == 0:
+            return 0
+        return segments[0].first if segments else self.latest + 1
+
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes of the segment files."""
+        return self.store.retained_bytes
+
+    @property
+    def limits(self) -> Limits:
+        """The retention in force."""
+        return self.store.limits
+
+    @property
+    def durable(self) -> int:
+        """All records up to here are on the disk."""
+        return self._durability.synced
+
+    @property
+    def sync_error(self) -> OSError | None:
+        """Why the last sync failed; None after one that did not."""
+        return self._durability.error
+
+    def append(self, entries: Sequence[Entry]) -> Block:
+        """Number, write and publish. All or nothing.
+
+        Old segments go where ``max_bytes`` or a full disk demands it. Raises
+        :class:`JournalError` with nothing changed but retention; ``ValueError``, ``TypeError`` or
+        ``OverflowError`` for what cannot be stored (a record over 16 MiB or ``max_bytes``).
+        """
+        first = self._next
+        self._check_writable(first + len(entries) - 1)
+        frames = frame_entries(first, entries)
+        self._write(frames)
+        block = Block(first, [one.record for one in frames], [one.size for one in frames])
+        self._next = block.last + 1
+        self.last_time_ns = block.records[-1].time_ns
+        self.tail.add(block)
+        self._trim(first)
+        if self.arrivals:
+            self.arrivals.unpark_all()
+        return block
+
+    def replay(self, after: int, *, control_only: bool = True) -> Iterator[Record]:
+        """Records beyond ``after`` from the files, with gaps. Blocks; for recovery folds.
+
+        With ``control_only`` output is left out, and segments without control records unread.
+        Raises :class:`JournalError`.
+        """
+        for segment in [one for one in self.store.segments if one.last > after]:
+            if control_only and segment.last_control <= after and segment.unreadable is None:
+                continue
+            yield from self._replay_segment(segment, after, control_only=control_only)
+
+    def cursor(self, after: int | None) -> Cursor:
+        """A reader's place behind ``after``; None: before the earliest record.
+
+        Raises :class:`CursorExpired` and :class:`CursorAhead`.
+        """
+        before = max(0, self.earliest - 1)
+        position = before if after is None else after
+        if position > self.latest:
+            raise CursorAhead(self.latest)
+        if position < before:
+            raise CursorExpired(self.earliest, self.latest)
+        return Cursor(self, position)
+
+    async def wait_durable(self, seq: int | None = None) -> None:
+        """Until records up to ``seq`` (default: all there are) are on the disk.
+
+        Raises :class:`JournalError` when the sync for it failed: nothing is durable then that was
+        not before; a later wait tries again, by writing the segments anew.
+        """
+        seq = self.latest if seq is None else seq
+        if seq > self.latest:
+            raise ValueError(f"{seq} is beyond the latest record")
+        if seq <= self.durable:
+            await trio.lowlevel.checkpoint()
+        elif self._syncer is not None:
+            await self._durability.wait(seq)
+        else:
+            await self._sync_alone(seq)
+
+    async def wait_writable(self) -> None:
+        """Until there are numbers to give out. Raises :class:`JournalError`."""
+        while self._next >= self._marks.reserved:
+            if not self._marks.reserved:
+                await trio.to_thread.run_sync(self.reserve, limiter=self.limiter)
+                self._request_sync(False)
+                return
+            await self._round()
+            if self._next >= self._marks.reserved and self.sync_error is not None:
+                raise refused(self.sync_error, "cannot reserve numbers")
+        await trio.lowlevel.checkpoint()
+
+    def set_limits(self, limits: Limits) -> None:
+        """Change retention; it applies at once. Raises :class:`JournalError`."""
+        self.store.limits = limits
+        self.retire(self._clock())
+        self._trim(self._next)
+
+    def retire(self, now: float) -> float | None:
+        """Remove what is older than the limit, also the newest segment.
+
+        ``now`` is on the journal's clock; returns when to look again, None for never. Raises
+        :class:`JournalError`.
+        """
+        age = self.limits.max_age_seconds
+        segments = self.store.segments
+        while age and segments and segments[0].last >= segments[0].first:
+            due = segments[0].newest_at + age
+            if due > now:
+                return due
+            self._remove_oldest()
+        self._keep_active()
+        return None
+
+    def end(self) -> None:
+        """No more records will come: cursors get None after the last one."""
+        self.ended = True
+        self.arrivals.unpark_all()
+
+    def relocate(self, directory: str) -> None:
+        """The directory has been renamed to ``directory``."""
+        self.store.path = directory
+
+    def reserve(self) -> None:
+        """Make numbers available and open the newest segment. Blocks. Raises
+        :class:`JournalError`."""
+        if self._next < self._marks.reserved:
+            return
+        mark = self._marks.reserving(self._next)
+        # The syncer must not be called from this thread; the next append does it.
+        live, self._live = self._live, False
+        try:
+            if self._marks.current.counter:
+                write_mark(self.disk, self.path, mark)
+            else:
+                create_mark(self.disk, self.path, mark)
+                self._durability.renamed()
+            self._marks.book(mark)
+            if self.store.writer is None:
+                self.store.prepare(self._next, reopen=self._reopen)
+        except OSError as error:
+            raise refused(error, "cannot reserve numbers") from error
+        finally:
+            self._live = live
+
+    def close(self, *, clean: bool = True) -> None:
+        """Sync, note the clean end, let go of all files. Blocks; may be called twice.
+
+        Raises :class:`JournalError` when it could not be made clean (it is closed all the same).
+        Open cursors may go on reading what is there.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._live = False
+        self.end()
+        try:
+            if clean and self._marks.reserved:
+                self.store.seal()
+                self._durability.sync_now(self.path)
+                write_mark(self.disk, self.path, self._marks.clean())
+        except OSError as error:
+            raise refused(error, "not closed cleanly") from error
+        finally:
+            self._release()
+
+    # What the syncer calls.
+
+    @property
+    def syncing(self) -> bool:
+        """Whether a round is running."""
+        return self._durability.busy
+
+    async def sync_round(self, limiter: trio.CapacityLimiter | None) -> None:
+        """Run one round, unless one is running (it asks again when it ends)."""
+        if not self._closed and not self.syncing:
+            await self._durability.sync(self.path, limiter)
+
+    def abandon_sync(self, error: JournalError) -> None:
+        """No round will come: fail who waits."""
+        self._durability.abandon(OSError(error.errno, str(error)))
+
+    # Inside.
+
+    def _request_sync(self, urgent: bool) -> None:
+        if self._syncer is not None and self._live:
+            delay = RETRY if self._durability.error is not None else None
+            self._syncer.request(self, urgent=urgent, delay=delay)
+
+    async def _round(self) -> None:
+        """One round that begins after now; without a syncer whoever waits does the work."""
+        if self._syncer is not None:
+            await self._durability.next_round().done.wait()
+            return
+        async with self._lock:
+            await self._durability.sync(self.path, self.limiter)
+
+    async def _sync_alone(self, seq: int) -> None:
+        """Without a syncer one of those who wait does it for all."""
+        async with self._lock:
+            if seq > self.durable:
+                await self._durability.sync(self.path, self.limiter)
+                if self.sync_error is not None and seq > self.durable:
+                    raise not_durable(self.sync_error)
+
+    def _start_new(self) -> None:
+        with opened_directory(self.disk, self.path) as directory:
+            if self.disk.listdir(directory):
+                raise OSError(errno.EEXIST, "a journal is there already")
+        mark = self._marks.reserving(1)
+        create_mark(self.disk, self.path, mark)
+        self._marks.book(mark)
+        self.store.prepare(1, reopen=False)
+        self._durability.renamed()
+        self._durability.sync_now(self.path)
+        self._live = True
+
+    def _settle(self, recovered: Recovered, *, reserve: bool) -> None:
+        """After recovery: reserve, and put the gap record that is due."""
+        if reserve or recovered.report.unclean or recovered.gap_from is not None:
+            self.reserve()
+        if recovered.gap_from is not None:
+            self._append_gap(recovered.gap_from, recovered.gap_reason)
+        self._live = True
+
+    def _append_gap(self, first: int, reason: str) -> None:
+        record = gap_record(first, self._next, reason, max(time.time_ns(), self.last_time_ns))
+        self._write([frame_record(record, first, bulk=False)])
+        self._next = record.seq + 1
+        self.last_time_ns = record.time_ns
+        self.recovery.gap = (first, record.seq)
+        self._trim(record.seq)
+        try:
+            self._durability.sync_now(self.path)
+        except OSError as error:
+            raise refused(error, "cannot recover the journal") from error
+
+    def _check_writable(self, last: int) -> None:
+        if self._closed:
+            raise JournalError("the journal is closed", errno.EBADF)
+        if last < self._next:
+            raise ValueError("nothing to append")
+        if last >= self._next + BLOCK // 2:
+            raise ValueError(f"at most {BLOCK // 2} records at once")
+        if last >= self._marks.reserved:
+            self._request_sync(True)
+            raise JournalError("no reserved numbers are left", errno.EAGAIN)
+
+    def _write(self, frames: list[Framed]) -> None:
+        """Make room, write; on a full disk give up old segments and try again."""
+        store = self.store
+        largest = max([one.size for one in frames])
+        if largest > self.limits.max_bytes // 2:
+            raise ValueError("a record is larger than half of what is retained")
+        while not store.fits(runs := store.plan(frames)) and self._remove_oldest():
+            pass
+        while True:
+            try:
+                store.write(runs)
+            except OSError as error:
+                runs = self._way_out(runs, frames, error)
+            else:
+                return
+
+    def _way_out(self, runs: list[Run], frames: list[Framed], error: OSError) -> list[Run]:
+        """What to try after a failed write: the room kept, then the room of old segments."""
+        store = self.store
+        if any(run.new for run in runs) and (kept := store.without_rolling(frames)):
+            return kept
+        segments, writer = store.segments, store.writer
+        if error.errno not in _NO_SPACE or not segments:
+            raise refused(error, "cannot append") from error
+        if writer is not None and writer.segment is segments[0]:
+            raise refused(error, "cannot append") from error
+        self._remove_oldest()
+        return store.plan(frames)
+
+    def _remove_oldest(self) -> bool:
+        """Remove the oldest segment, once the owner's snapshot covers its control records."""
+        segments = self.store.segments
+        try:
+            if segments and segments[0].last_control > self.checkpointed and self.checkpoint:
+                self.checkpointed = self.checkpoint()
+            return self.store.remove_oldest()
+        except OSError as error:
+            raise refused(error, "cannot remove old records") from error
+
+    def _trim(self, first: int) -> None:
+        """Remove what exceeds the limit after all; records from ``first`` on may be unapplied."""
+        segments = self.store.segments
+        removed = False
+        while self.retained_bytes > self.limits.max_bytes:
+            oldest = segments[0]
+            if first <= oldest.last_control > self.checkpointed:
+                break
+            if not self._remove_oldest():
+                break
+            removed = True
+        if removed:
+            self._keep_active()
+
+    def _keep_active(self) -> None:
+        """There is always a segment with room for control records."""
+        if not self.store.segments and self._marks.reserved:
+            self.store.start_empty(self._next)
+
+    def _replay_segment(
+        self, segment: Segment, after: int, *, control_only: bool
+    ) -> Iterator[Record]:
+        extent = Extent.of(segment)
+        try:
+            reader = SegmentCursor(
+                self.disk,
+                self.path,
+                extent,
+                max(after, segment.first - 1),
+                control_only=control_only,
+            )
+            try:
+                while records := reader.read(extent, _REPLAY, None)[0]:
+                    yield from records
+            finally:
+                reader.close()
+        except OSError as error:
+            raise refused(error, "cannot read") from error
+
+    def _release(self) -> None:
+        if self._syncer is not None:
+            self._syncer.discard(self)
+        self.store.release()
+        self._durability.drop_files()
+
+
+_REPLAY = 1024 * 1024

@@ -1,0 +1,196 @@
+"""Opening a journal: what is there, what is lost, where the numbers go on.
+
+After a clean end the mark says what the next number is. After any other end numbers may have been
+shown of which the disk knows nothing; so the next one lies beyond the reserved block, and a
+``journal.gap`` record says so.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from s0d.journal import layout
+from s0d.journal.disk import Disk, opened, read_fully, write_fully
+from s0d.journal.load import Damage, Loaded, load_segment
+from s0d.journal.mark import Mark, boot_id, read_mark
+from s0d.journal.record import MAX_SEQ
+from s0d.journal.segment import Segment
+
+JUMP = 1 << 32
+"""How far the numbers jump where no mark can be read: beyond whatever could have been shown."""
+
+ASIDE = 4
+"""So many files set aside (``*.torn``, ``*.bad``) are kept; older ones make room."""
+_ASIDE_SUFFIXES = (".torn", ".bad")
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening found. ``gap``: the range of the gap record that was appended, if one was."""
+
+    unclean: bool = False
+    mark_lost: bool = False
+    torn_bytes: int = 0
+    gap: tuple[int, int] | None = None
+    damage: list[Damage] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Recovered:
+    """The state to go on with. ``next`` is the next number; ``gap_from`` the first lost one."""
+
+    segments: list[Segment]
+    mark: Mark
+    next: int
+    gap_from: int | None
+    gap_reason: str
+    reopen: bool
+    report: RecoveryReport
+
+
+def load_all(
+    disk: Disk, directory: int, session_id: str | None, *, full: bool, ceiling: int = MAX_SEQ
+) -> tuple[list[Loaded], list[str]]:
+    """All segments below ``ceiling`` in order, and the names of files that are none."""
+    firsts, foreign = [], []
+    for name in disk.listdir(directory):
+        first = layout.segment_first(name)
+        if first is not None and first < ceiling:
+            firsts.append(first)
+        elif first is not None or not _is_own(name):
+            foreign.append(name)
+    firsts.sort()
+    ends: list[int | None] = [first - 1 for first in firsts[1:]]
+    loaded = (
+        [
+            load_segment(disk, directory, first, session_id, upto=upto, full=full)
+            for first, upto in zip(firsts, [*ends, None], strict=True)
+        ]
+        if firsts
+        else []
+    )
+    return loaded, sorted(foreign)
+
+
+def recover(
+    disk: Disk, directory: int, session_id: str, clock: Callable[[], float], wall_ns: int
+) -> Recovered:
+    """Read everything, put the end in order. Writes only where the end was not a clean one."""
+    mark, trusted = read_mark(disk, directory)
+    # A file that starts where nothing was ever shown is not ours, whatever its name.
+    ceiling = mark.reserved + 1 if mark and trusted else MAX_SEQ
+    loaded, foreign = load_all(disk, directory, session_id, full=False, ceiling=ceiling)
+    report = RecoveryReport(foreign=foreign, mark_lost=not trusted)
+    loaded = _put_newest_in_order(disk, directory, loaded, report)
+    newest_ns = 0
+    for one in loaded:
+        report.damage.extend(one.damage)
+        one.segment.newest_ns = newest_ns = one.segment.newest_ns or newest_ns
+        _estimate_ages(one.segment, clock(), wall_ns)
+    last = loaded[-1].segment.last if loaded else 0
+    recovered = _decide(mark, last, loaded, report)
+    if report.unclean:
+        _sync_all(disk, directory, recovered)
+    return recovered
+
+
+def _decide(
+    mark: Mark | None, last: int, loaded: list[Loaded], report: RecoveryReport
+) -> Recovered:
+    reason = "unclean_end"
+    lost_from: int | None = last + 1
+    if mark is None or report.mark_lost:
+        report.unclean = True
+        floor = mark.reserved if mark else 1
+        following = max(floor, last + 1) + JUMP
+        mark = Mark(0, floor, 0, 0, clean=False, boot=mark.boot if mark else bytes(16))
+    elif not mark.clean or last >= mark.next:
+        report.unclean = True
+        following = max(mark.reserved, last + 1)
+        if not loaded:
+            lost_from = mark.next
+    else:
+        following = mark.next
+        # Retention may have taken everything; else what is missing was lost.
+        known = last if loaded else mark.earliest - 1
+        lost_from = known + 1 if 0 <= known < following - 1 else None
+        reason = "damage"
+    reopen = bool(loaded) and not loaded[-1].damage and loaded[-1].segment.unreadable is None
+    segments = [one.segment for one in loaded]
+    return Recovered(segments, mark, following, lost_from, reason, reopen, report)
+
+
+def _put_newest_in_order(
+    disk: Disk, directory: int, loaded: list[Loaded], report: RecoveryReport
+) -> list[Loaded]:
+    """Cut a torn end off the newest segment; one of which nothing can be read is set aside."""
+    while loaded and loaded[-1].segment.unreadable is not None:
+        newest = loaded.pop()
+        if newest.file_size < layout.HEADER_SIZE:
+            disk.unlink(directory, newest.segment.name)  # creating it was cut short
+        else:
+            _set_aside(disk, directory, newest, report)
+    if loaded and loaded[-1].torn_at is not None:
+        _cut(disk, directory, loaded[-1], report)
+    return loaded
+
+
+def _set_aside(disk: Disk, directory: int, newest: Loaded, report: RecoveryReport) -> None:
+    name = newest.segment.name
+    reason = newest.segment.unreadable or newest.reason
+    report.damage.append(Damage(name, 0, 0, -1, reason))
+    _make_room_aside(disk, directory)
+    disk.rename(directory, name, name + ".bad")
+
+
+def _cut(disk: Disk, directory: int, newest: Loaded, report: RecoveryReport) -> None:
+    segment = newest.segment
+    torn_at = newest.torn_at or layout.HEADER_SIZE
+    with opened(disk, directory, segment.name, os.O_RDWR) as fd:
+        torn = read_fully(disk, fd, newest.file_size - torn_at, torn_at)
+        report.torn_bytes += len(torn)
+        if torn.strip(b"\0"):
+            # A copy is worth having, but a full disk must not keep the session from starting.
+            with suppress(OSError):
+                _save_aside(disk, directory, f"{segment.name}.{torn_at}.torn", torn)
+        disk.ftruncate(fd, torn_at)
+        disk.fsync(fd)
+    segment.end = segment.size = torn_at
+
+
+def _save_aside(disk: Disk, directory: int, name: str, data: bytes) -> None:
+    _make_room_aside(disk, directory)
+    with opened(disk, directory, name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+        write_fully(disk, fd, data, 0)
+        disk.fsync(fd)
+
+
+def _make_room_aside(disk: Disk, directory: int) -> None:
+    names = sorted(n for n in disk.listdir(directory) if n.endswith(_ASIDE_SUFFIXES))
+    for name in names[: max(0, len(names) - ASIDE + 1)]:
+        disk.unlink(directory, name)
+
+
+def _is_own(name: str) -> bool:
+    return name == "mark" or name.endswith((*_ASIDE_SUFFIXES, ".seg.new"))
+
+
+def _estimate_ages(segment: Segment, now: float, wall_ns: int) -> None:
+    """Put wall-clock stamps on the retention clock; a stamp in the future is no age at all."""
+    segment.oldest_at = now - max(0, wall_ns - segment.oldest_ns) / 1e9
+    segment.newest_at = now - max(0, wall_ns - segment.newest_ns) / 1e9
+
+
+def _sync_all(disk: Disk, directory: int, recovered: Recovered) -> None:
+    """What was read may be in the page cache only, and owners will take it for durable.
+
+    After a reboot what was read came from the disk: nothing to sync but this program's own cut.
+    """
+    if not recovered.report.mark_lost and recovered.mark.boot != boot_id():
+        return
+    for segment in recovered.segments:
+        with opened(disk, directory, segment.name) as fd:
+            disk.fdatasync(fd)
+    disk.fsync(directory)

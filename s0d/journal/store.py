@@ -1,0 +1,330 @@
+"""The segments of a journal in order, the newest of them open for writing."""
+
+import errno
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from s0d.journal import frame, layout
+from s0d.journal.disk import Disk, opened, opened_directory
+from s0d.journal.durability import Durability
+from s0d.journal.errors import JournalError
+from s0d.journal.load import read_index
+from s0d.journal.record import Entry, Limits, Record, encode_record
+from s0d.journal.segment import Segment, SegmentWriter, SharedFile, writev_fully
+
+_MIN_SEGMENT = 16 * 1024
+_MAX_SEGMENT = 4 * 1024 * 1024
+_PARTS = 16
+_JOIN = 128 * 1024
+
+
+class Framed(NamedTuple):
+    """A record on its way to the disk. ``covers`` is the first number it stands for."""
+
+    record: Record
+    covers: int
+    head: bytes
+    payload: bytes
+    bulk: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return frame.HEAD_SIZE + len(self.payload)
+
+
+class Run(NamedTuple):
+    """Frames that go into one segment, which is new or the one being written."""
+
+    new: bool
+    frames: list[Framed]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the frames."""
+        return sum(framed.size for framed in self.frames)
+
+
+def frame_entries(first: int, entries: Sequence[Entry]) -> list[Framed]:
+    """Number and encode. Raises ``TypeError`` or ``ValueError`` for what cannot be stored."""
+    frames = []
+    for seq, entry in enumerate(entries, first):
+        record = Record(seq, *entry[:5])
+        frames.append(frame_record(record, seq, bulk=entry.bulk))
+    return frames
+
+
+def frame_record(record: Record, covers: int, *, bulk: bool) -> Framed:
+    """One record as a frame."""
+    payload = encode_record(record)
+    return Framed(
+        record, covers, frame.encode_head(payload, frame.BULK if bulk else 0), payload, bulk
+    )
+
+
+class Store:
+    """Writes, rolls and removes segments. All methods are synchronous and quick."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        session_id: str,
+        limits: Limits,
+        segments: list[Segment],
+        clock: Callable[[], float],
+    ) -> None:
+        self._disk = disk
+        self._session_id = session_id
+        self._debris: list[str] = []
+        self.clock = clock
+        self.path = path
+        self.limits = limits
+        self.segments = segments
+        self.writer: SegmentWriter | None = None
+        self.durability: Durability
+
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes of all segment files."""
+        return sum([segment.size for segment in self.segments])
+
+    @property
+    def roll_size(self) -> int:
+        """At this size a segment is full."""
+        return max(_MIN_SEGMENT, min(_MAX_SEGMENT, self.limits.max_bytes // _PARTS))
+
+    def find(self, seq: int) -> Segment | None:
+        """The segment that stands for ``seq``."""
+        place = bisect_right(self.segments, seq, key=lambda segment: segment.first)
+        return self.segments[place - 1] if place else None
+
+    def plan(self, frames: Sequence[Framed]) -> list[Run]:
+        """Which frames go where."""
+        end = self._writable_end()
+        runs = [Run(False, [])] if end else []
+        roll = self.roll_size
+        for framed in frames:
+            if not end or (end > layout.HEADER_SIZE and end + framed.size > roll):
+                runs.append(Run(True, []))
+                end = layout.HEADER_SIZE
+            runs[-1].frames.append(framed)
+            end += framed.size
+        return [run for run in runs if run.frames]
+
+    def without_rolling(self, frames: list[Framed]) -> list[Run] | None:
+        """All into the active segment, whatever its size: it has room kept for control records,
+        when there is none for a new file. None where that is no way out."""
+        if not self._writable_end() or any(framed.bulk for framed in frames):
+            return None
+        return [Run(False, frames)]
+
+    def fits(self, runs: Sequence[Run]) -> bool:
+        """Whether ``max_bytes`` holds with these runs, and with the footers they will need."""
+        need = self.retained_bytes
+        if self.writer is not None:
+            need += layout.footer_bound(len(self.writer.segment.index or ()) + 1)
+        for run in runs:
+            need += run.size + 20 * (run.size // layout.INDEX_SPACING)
+            if run.new:
+                need += layout.HEADER_SIZE + layout.footer_bound(2)
+        return need <= self.limits.max_bytes
+
+    def write(self, runs: Sequence[Run]) -> None:
+        """Write all runs, or raise ``OSError`` and have nothing changed."""
+        self._clear_debris()
+        writers: list[SegmentWriter] = []
+        try:
+            for run in runs:
+                writer = self._start(run.frames[0].covers) if run.new else self.writer
+                assert writer is not None  # plan() continues only what is open
+                writers.append(writer)
+                _write_run(writer, run)
+        except OSError:
+            self._roll_back(writers)
+            raise
+        for writer, run in zip(writers, runs, strict=True):
+            self._commit(writer, run)
+
+    def prepare(self, first: int, *, reopen: bool) -> None:
+        """Open the newest segment for writing, else start one: then control records have room."""
+        newest = self.segments[-1] if self.segments else None
+        full = newest is not None and newest.index is None and newest.end >= self.roll_size
+        if newest is not None and reopen and not full:
+            self._reopen(newest)
+        else:
+            self.start_empty(first)
+
+    def start_empty(self, first: int) -> None:
+        """A fresh segment with room kept; on a full disk the next append has to make it."""
+        with suppress(OSError):
+            self._clear_debris()
+            self._install(self._start(first))
+            assert self.writer is not None
+            self.writer.keep_room()
+
+    def remove_oldest(self) -> bool:
+        """Unlink the oldest segment that holds anything. False: there is none."""
+        if not self.segments or self.segments[0].last < self.segments[0].first:
+            return False
+        segment = self.segments[0]
+        segment.removed = True  # before the unlink: see rewrite() in durability
+        try:
+            self._unlink(segment.name)
+        except OSError:
+            segment.removed = False
+            raise
+        del self.segments[0]
+        self.durability.forget(segment)
+        if self.writer is not None and self.writer.segment is segment:
+            self.writer.file.release()
+            self.writer = None
+        self.durability.renamed()
+        return True
+
+    def seal(self) -> None:
+        """Write the active segment's footer and let go of it."""
+        writer, self.writer = self.writer, None
+        if writer is None:
+            return
+        if writer.segment.count and not writer.broken and not writer.segment.suspect:
+            writer.seal(self._session_id)
+            self.durability.wrote(writer.segment, writer.file, self.durability.latest)
+        writer.file.release()
+
+    def release(self) -> None:
+        """Let go of the active segment as it is."""
+        writer, self.writer = self.writer, None
+        if writer is not None:
+            writer.file.release()
+
+    def _writable_end(self) -> int:
+        """Where the active segment ends; 0 where there is none to go on with."""
+        writer = self.writer
+        if writer is None or writer.broken or writer.segment.suspect:
+            return 0
+        segment, age = writer.segment, self.limits.max_age_seconds
+        if age and segment.count and self.clock() - segment.oldest_at > age / _PARTS:
+            return 0
+        return segment.end
+
+    def _start(self, first: int) -> SegmentWriter:
+        """A new segment file with its header."""
+        segment = Segment(first, first - 1)
+        header = layout.Header(self._session_id, first, time.time_ns()).encode()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        with opened_directory(self._disk, self.path) as directory:
+            file = SharedFile(self._disk, self._disk.open(directory, segment.name, flags))
+        try:
+            writev_fully(self._disk, file.fd, [header])
+        except OSError:
+            file.release()
+            self._debris.append(segment.name)
+            with suppress(OSError):
+                self._clear_debris()
+            raise
+        return SegmentWriter(self._disk, file, segment, self._allocation_step)
+
+    @property
+    def _allocation_step(self) -> int:
+        return min(256 * 1024, self.roll_size)
+
+    def _unlink(self, name: str) -> None:
+        with opened_directory(self._disk, self.path) as directory, suppress(FileNotFoundError):
+            self._disk.unlink(directory, name)
+
+    def _reopen(self, segment: Segment) -> None:
+        with opened_directory(self._disk, self.path) as directory:
+            if segment.index is None:
+                with opened(self._disk, directory, segment.name) as fd:
+                    segment.index = read_index(self._disk, fd, segment.size)
+            fd = self._disk.open(directory, segment.name, os.O_WRONLY | os.O_APPEND)
+        file = SharedFile(self._disk, fd)
+        writer = SegmentWriter(self._disk, file, segment, self._allocation_step)
+        try:
+            self._disk.ftruncate(fd, segment.end)
+        except OSError:
+            file.release()
+            raise
+        segment.size = segment.end
+        self.writer = writer
+        writer.keep_room()
+
+    def _install(self, writer: SegmentWriter) -> None:
+        """Make a new segment the active one."""
+        old = self.writer
+        if old is not None and old.segment.count == 0:
+            self._drop_empty(old)
+        else:
+            self.seal()
+        self.writer = writer
+        self.segments.append(writer.segment)
+        self.durability.wrote(writer.segment, writer.file, self.durability.latest)
+        self.durability.renamed()
+
+    def _drop_empty(self, old: SegmentWriter) -> None:
+        """An empty segment that cannot be written: its successor has the same name."""
+        self.writer = None
+        self.segments.remove(old.segment)
+        old.segment.removed = True
+        self.durability.forget(old.segment)
+        old.file.release()
+
+    def _commit(self, writer: SegmentWriter, run: Run) -> None:
+        if run.new:
+            self._install(writer)
+        segment, now = writer.segment, self.clock()
+        if segment.count == 0:
+            segment.oldest_at = now
+        segment.newest_at = now
+        end = segment.end
+        for framed in run.frames:
+            stop = end + framed.size
+            record = framed.record
+            segment.note(record.seq, framed.covers, record.time_ns, end, stop, framed.bulk)
+            end = stop
+        self.durability.wrote(segment, writer.file, segment.last)
+        if not run.frames[-1].bulk:
+            writer.keep_room()
+
+    def _roll_back(self, writers: Sequence[SegmentWriter]) -> None:
+        for writer in writers:
+            if writer is self.writer:
+                writer.cut(writer.segment.end)
+            else:
+                writer.file.release()
+                self._debris.append(writer.segment.name)
+        with suppress(OSError):
+            self._clear_debris()
+
+    def _clear_debris(self) -> None:
+        """Remove segments of a failed append: their numbers will be given out again.
+
+        Until that has worked nothing is written: recovery would take them for the journal's.
+        """
+        while self._debris:
+            self._unlink(self._debris[-1])
+            self._debris.pop()
+
+
+def _write_run(writer: SegmentWriter, run: Run) -> None:
+    buffers = []
+    length = 0
+    bulk = False
+    for framed in run.frames:
+        buffers.append(framed.head)
+        buffers.append(framed.payload)
+        length += framed.size
+        bulk = bulk or framed.bulk
+    if length <= _JOIN:
+        buffers = [b"".join(buffers)]
+    writer.write(buffers, length, bulk=bulk)
+
+
+def refused(error: OSError, what: str) -> JournalError:
+    """The error that an owner gets."""
+    return JournalError(f"{what}: {error.strerror or error}", error.errno or errno.EIO)

@@ -198,8 +198,6 @@ def _input(record: SessionRecord, event: Event) -> None:
     receipts[event.fields["input_id"]] = Receipt(attempt.id, event.fields["digest"])
     if len(receipts) > RECEIPTS_KEPT:
         del receipts[next(iter(receipts))]
-    if event.fields.get("closed"):
-        attempt.input_closed = True
 
 
 def _attempt_id(event: Event) -> str:

@@ -62,7 +62,6 @@ class AttemptRecord(msgspec.Struct, omit_defaults=True):
     reason: str | None = None
     signal: str | None = None
     message: str | None = None
-    input_closed: bool = False
 
     @property
     def finished(self) -> bool:

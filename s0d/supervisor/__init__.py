@@ -1,1 +1,37 @@
-"""."""
+"""The engine: sandboxes, sessions, attempts, and what survives them.
+
+`open_supervisor` runs everything in one nursery.  It installs no signal handler, no logging and no
+event loop, and leaves no process and no open file behind when it is cancelled; process-wide things
+belong to the standalone daemon (`s0d.daemon`).
+
+==============  ======================================================================
+module          owns
+==============  ======================================================================
+`supervisor`    the state directory's lock, the sandboxes, start and orderly stop
+`sandbox`       the sessions of one sandbox: create (idempotent), look up, delete
+`session`       a session: what callers see and ask of it
+`actor`         the task that realizes it: wait, run an attempt, decide, back off
+`attempt`       the nursery around one process tree: pumps, readiness, drain, proof
+`recorder`      append -> apply -> publish; the only place that stamps wall time
+`readiness`     matching the byte sequence that makes an attempt ready
+`launch`        the seam between policy and processes
+`host`          its real side: environment, spawning, ownership of the tree
+`recovery`      what a dead daemon left: ending its processes, folding its journals
+`store`         the files of a sandbox: owner marker, session records, trash
+`snapshots`     when session records are written (never on the hot path)
+`change`        waiting for a condition over state
+==============  ======================================================================
+
+Directories (all 0700, the daemon's own)::
+
+    STATE/lock                              held while a supervisor runs; names its holder
+    STATE/sandboxes/ID/sandbox.json         the owner marker: identity and generation
+    STATE/sandboxes/ID/sessions/SES/        one session: session.json and journal/
+    STATE/sandboxes/ID/trash/               deleted sessions on their way out
+"""
+
+from .sandbox import Sandbox
+from .session import Accepted, Session
+from .supervisor import Supervisor, open_supervisor
+
+__all__ = ["Accepted", "Sandbox", "Session", "Supervisor", "open_supervisor"]

@@ -1,0 +1,127 @@
+"""The real side of `launch`: the environment of a process, its spawn, the ownership of its tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from s0d.process.attribution import TreeRecord
+from s0d.process.environment import attempt_environment
+from s0d.process.input import InputWriter
+from s0d.process.output import OutputPump, drain
+from s0d.process.proc import boot_id
+from s0d.process.proc_tree import ProcTree, record_of
+from s0d.process.process import Process
+from s0d.process.pty import TerminalSize
+from s0d.process.request import SpawnRequest
+from s0d.process.scanner import Scanner
+from s0d.process.spawner import Spawner
+from s0d.process.status import ExitStatus
+from s0d.process.tree import EndReport, Tree
+
+from .launch import LaunchPlan
+
+
+class ProcessHost:
+    """Starts processes for all sandboxes of a supervisor.
+
+    `environment` is what every process starts from, before the sandbox's and the session's own.
+    """
+
+    def __init__(self, spawner: Spawner, environment: Mapping[str, str]) -> None:
+        self.boot_id = boot_id()
+        self._spawner = spawner
+        self._environment = dict(environment)
+        self._scanner = Scanner()
+
+    async def launch(
+        self, plan: LaunchPlan, sandbox_id: str, env_vars: Mapping[str, str]
+    ) -> ProcessLaunch:
+        """Start the process of `plan`; raises `SpawnError`."""
+        request = SpawnRequest(
+            attempt_id=plan.attempt_id,
+            argv=plan.argv,
+            env=self._child_environment(plan, sandbox_id, env_vars),
+            cwd=plan.cwd,
+            terminal=plan.terminal,
+        )
+        process = await self._spawner.spawn(request)
+        tree = ProcTree(record_of(process, plan.attempt_id), self._scanner)
+        return ProcessLaunch(process, tree)
+
+    async def end_recorded(self, record: TreeRecord) -> EndReport:
+        """End what is left of an attempt of a dead daemon: only processes proved to be its."""
+        return await ProcTree(record, self._scanner).end(0)
+
+    def _child_environment(
+        self, plan: LaunchPlan, sandbox_id: str, env_vars: Mapping[str, str]
+    ) -> dict[str, str]:
+        term = {"TERM": plan.term} if plan.terminal is not None else {}
+        identity = {
+            "S0D_SESSION_ID": plan.session_id,
+            "S0D_ATTEMPT_ID": plan.attempt_id,
+            "S0D_SANDBOX_ID": sandbox_id,
+        }
+        return attempt_environment(self._environment, env_vars, term, plan.env, identity=identity)
+
+
+class ProcessLaunch:
+    """A started process with its tree and plumbing (see `launch.Launch`)."""
+
+    def __init__(self, process: Process, tree: Tree) -> None:
+        self._process = process
+        self._tree = tree
+        self.outputs = _outputs(process)
+        self.input = _input(process, self.outputs)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def start_time(self) -> int:
+        return self._process.start_time
+
+    async def wait(self) -> ExitStatus:
+        return await self._process.wait()
+
+    async def drain(self) -> None:
+        await drain(self.outputs.values())
+
+    def finish(self) -> None:
+        for pump in self.outputs.values():
+            pump.finish()
+
+    def signal(self, signum: int) -> None:
+        self._process.signal(signum)
+
+    def resize(self, size: TerminalSize) -> None:
+        self._process.resize(size)
+
+    async def end(self, grace: float) -> EndReport:
+        return await self._tree.end(grace, terminal=self._process.terminal)
+
+    async def wait_empty(self) -> None:
+        await self._tree.wait_empty()
+
+    def close(self) -> None:
+        self._tree.close()
+        self._process.close()
+
+
+def _outputs(process: Process) -> dict[str, OutputPump]:
+    if process.master_fd is not None:
+        return {"pty": OutputPump(process.master_fd, terminal=True)}
+    assert process.stdout_fd is not None
+    assert process.stderr_fd is not None
+    return {"stdout": OutputPump(process.stdout_fd), "stderr": OutputPump(process.stderr_fd)}
+
+
+def _input(process: Process, outputs: dict[str, OutputPump]) -> InputWriter:
+    def expect_replies() -> None:
+        for pump in outputs.values():
+            pump.expect_reply()
+
+    if process.master_fd is not None:
+        return InputWriter(process.master_fd, terminal=True, on_write=expect_replies)
+    assert process.stdin_fd is not None
+    return InputWriter(process.stdin_fd, close_stdin=process.close_stdin, on_write=expect_replies)

@@ -1,0 +1,108 @@
+"""What a session needs of the world to run an attempt.
+
+The seam between policy and processes: `Host.launch` gives a `Launch`, a running process tree with
+its plumbing.  Policy is tested with a fake host on a mock clock, real children with the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from s0d.journal import Journal
+from s0d.process.pty import TerminalSize
+from s0d.process.status import ExitStatus
+from s0d.process.tree import EndReport
+
+Emit = Callable[[list[bytes]], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """One process to start: everything that the child will see."""
+
+    session_id: str
+    attempt_id: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+    terminal: TerminalSize | None = None
+    term: str = ""
+
+
+class Pump(Protocol):
+    """Reads one output descriptor until its end."""
+
+    async def run(self, emit: Emit) -> None: ...
+
+
+class Input(Protocol):
+    """The bounded queue in front of the child's standard input."""
+
+    def check(self, size: int, eof: bool = False) -> None: ...
+    def put_nowait(self, data: bytes, eof: bool = False) -> None: ...
+    async def run(self) -> None: ...
+
+
+class Launch(Protocol):
+    """A started process with its tree, its output pumps by stream and its input queue."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def start_time(self) -> int: ...
+    @property
+    def outputs(self) -> Mapping[str, Pump]: ...
+    @property
+    def input(self) -> Input: ...
+
+    async def wait(self) -> ExitStatus:
+        """Wait for the leader's end."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until output is at its end, silent for 1 s, or 5 s have passed."""
+        ...
+
+    def finish(self) -> None:
+        """The tree is dead: the pumps end when nothing is left to read."""
+        ...
+
+    def signal(self, signum: int) -> None: ...
+    def resize(self, size: TerminalSize) -> None: ...
+
+    async def end(self, grace: float) -> EndReport:
+        """End the whole tree: SIGTERM, at most `grace` seconds, SIGKILL, proof."""
+        ...
+
+    async def wait_empty(self) -> None:
+        """Wait until no process of the tree lives."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Host(Protocol):
+    """The sandbox as a session sees it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def root(self) -> str: ...
+    @property
+    def boot_id(self) -> str: ...
+
+    async def launch(self, plan: LaunchPlan) -> Launch:
+        """Start the process; raises `SpawnError`."""
+        ...
+
+    def touched(self, session_id: str) -> None:
+        """The session's record changed: its snapshot is stale."""
+        ...
+
+    def aging(self, journal: Journal, max_age_seconds: int) -> None:
+        """Retention by age has begun or was changed: the journal wants to be looked at."""
+        ...

@@ -1,0 +1,118 @@
+"""The recorder: append, apply, publish, in one stretch of code without an await.
+
+The only place where events are made and wall time is stamped.  What the journal refuses (a full
+disk) is not applied either: memory never runs ahead of disk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import trio
+
+from s0d.journal import Entry, Journal, JournalError
+from s0d.model import event as ev
+from s0d.model import lifecycle
+from s0d.model.event import Draft, draft
+from s0d.model.session import SessionRecord
+from s0d.model.spec import SessionSpec
+
+_FIRST_RETRY: Final = 0.05
+_LONGEST_RETRY: Final = 2.0
+
+
+def first_entry(spec: SessionSpec, idempotency_key: str | None, generation: int) -> Entry:
+    """The event that a session begins with: all that is needed to make its record again."""
+    created = draft(
+        ev.SESSION_CREATED, spec=msgspec.to_builtins(spec), idempotency_key=idempotency_key
+    )
+    return Entry(time.time_ns(), generation, None, created.type, created.fields)
+
+
+class Recorder:
+    """Writes the events of one session and keeps its record their fold.
+
+    `generation` is asked at each event: a session outlives runtimes.  `on_control` is called after
+    every batch that holds more than output (waiters look at the record again).
+    """
+
+    def __init__(
+        self,
+        record: SessionRecord,
+        journal: Journal,
+        *,
+        generation: Callable[[], int],
+        on_control: Callable[[], None],
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._record = record
+        self._journal = journal
+        self._generation = generation
+        self._on_control = on_control
+        self._now_ns = now_ns
+        self.control_seq = record.seq
+        self.error: str | None = None
+        self.last_activity = trio.current_time()
+
+    def record(self, *drafts: Draft, attempt: str | None = None) -> int:
+        """Record `drafts` as one batch and return the last sequence.
+
+        `attempt` is the attempt that the events belong to, by default the current one.  Raises
+        `LifecycleError` (a bug) or `JournalError`, and then nothing has happened.
+        """
+        self._check(drafts)
+        if attempt is None and self._record.attempt is not None:
+            attempt = self._record.attempt.id
+        now, generation = self._now_ns(), self._generation()
+        block = self._journal.append(
+            [Entry(now, generation, attempt, d.type, d.fields) for d in drafts]
+        )
+        for record in block.records:
+            lifecycle.apply(self._record, record)
+            if record.type in lifecycle.ACTIVITY:
+                self.last_activity = trio.current_time()
+        self.control_seq = block.last
+        self.error = None
+        self._on_control()
+        return block.last
+
+    def output(self, stream: str, chunks: Sequence[bytes]) -> int:
+        """Record output of the current attempt, one event a chunk."""
+        attempt = self._record.attempt
+        if attempt is None:
+            raise lifecycle.LifecycleError("output without an attempt")
+        now, generation = self._now_ns(), self._generation()
+        block = self._journal.append(
+            [
+                Entry(now, generation, attempt.id, ev.OUTPUT, {"stream": stream, "data": c}, True)
+                for c in chunks
+            ]
+        )
+        lifecycle.apply(self._record, block.records[-1])
+        self.last_activity = trio.current_time()
+        self.error = None
+        return block.last
+
+    async def insist(self, store: Callable[[], int]) -> int:
+        """Call `store` until the journal takes it, waiting longer each time.
+
+        For what has already happened and must be told: output, and the end of an attempt.  Its
+        caller is the child's pump or the session's actor, which have nothing better to do; the
+        session shows the error meanwhile.
+        """
+        delay = _FIRST_RETRY
+        while True:
+            try:
+                return store()
+            except JournalError as error:
+                self.error = str(error)
+            await trio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_RETRY)
+
+    def _check(self, drafts: Sequence[Draft]) -> None:
+        phase = self._record.phase
+        for each in drafts:
+            phase = lifecycle.next_phase(phase, each.type, each.fields)

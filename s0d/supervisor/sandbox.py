@@ -1,0 +1,247 @@
+"""The sessions of one sandbox: create them once, find them, delete them.
+
+The sandbox is also the `Host` of its sessions: it knows the generation, the root directory and the
+environment that their processes start from.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+import trio
+
+from s0d.journal import Journal, JournalError, Syncer
+from s0d.model import lifecycle
+from s0d.model.errors import (
+    LimitExceeded,
+    SessionConflict,
+    SessionNotFound,
+    StopIncomplete,
+    Unavailable,
+)
+from s0d.model.ids import new_session_id
+from s0d.model.sandbox import SandboxRecord
+from s0d.model.spec import SessionSpec
+
+from .aging import Aging
+from .host import ProcessHost
+from .launch import Launch, LaunchPlan
+from .recorder import first_entry
+from .session import Session
+from .snapshots import Snapshots
+from .store import Store, remove_tree
+
+log = logging.getLogger("s0d.sandbox")
+
+MAX_SESSIONS: Final = 10_000
+_READERS_LEAVE: Final = 10.0
+
+
+class Sandbox:
+    """One sandbox; its sessions run as tasks of the nursery that it is given."""
+
+    def __init__(
+        self,
+        record: SandboxRecord,
+        store: Store,
+        host: ProcessHost,
+        syncer: Syncer,
+        nursery: trio.Nursery,
+        *,
+        root: str,
+        env_vars: Mapping[str, str],
+    ) -> None:
+        self.record = record
+        self.root = root
+        self.env_vars = dict(env_vars)
+        self._store = store
+        self._host = host
+        self._syncer = syncer
+        self._nursery = nursery
+        self._sessions: dict[str, Session] = {}
+        self._by_key: dict[str, Session] = {}
+        self._creating: dict[str, trio.Event] = {}
+        self.snapshots = Snapshots(store)
+        self.aging_out = Aging()
+        self.stopping = False
+
+    # -- the host of its sessions ------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def generation(self) -> int:
+        return self.record.generation
+
+    @property
+    def boot_id(self) -> str:
+        return self._host.boot_id
+
+    async def launch(self, plan: LaunchPlan) -> Launch:
+        return await self._host.launch(plan, self.id, self.env_vars)
+
+    def touched(self, session_id: str) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            self.snapshots.stale(session)
+
+    def aging(self, journal: Journal, max_age_seconds: int) -> None:
+        self.aging_out.add(journal, max_age_seconds)
+
+    # -- sessions ----------------------------------------------------------------------------
+
+    def session(self, session_id: str) -> Session:
+        """Look up a session; `SessionNotFound`."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionNotFound("no such session")
+        return session
+
+    def sessions(self) -> list[Session]:
+        """All sessions, oldest first."""
+        return sorted(self._sessions.values(), key=lambda s: (s.record.created_at_ns, s.id))
+
+    async def create(
+        self, spec: SessionSpec, *, idempotency_key: str | None = None
+    ) -> tuple[Session, bool]:
+        """Make a session and start its first attempt; returns it and whether it is new.
+
+        With a key that is known for the same specification the existing session is returned, for
+        another one `SessionConflict` is raised.  Concurrent creations with one key give one
+        session.  A command that cannot start still makes a session.
+        """
+        if idempotency_key is None:
+            return await self._create(spec, None), True
+        while (pending := self._creating.get(idempotency_key)) is not None:
+            await pending.wait()
+        known = self._by_key.get(idempotency_key)
+        if known is not None:
+            return await self._same(known, spec), False
+        self._creating[idempotency_key] = done = trio.Event()
+        try:
+            return await self._create(spec, idempotency_key), True
+        finally:
+            del self._creating[idempotency_key]
+            done.set()
+
+    async def _same(self, session: Session, spec: SessionSpec) -> Session:
+        if session.removing:
+            raise SessionConflict("Idempotency-Key: its session is being deleted")
+        if session.record.created_spec != spec:
+            raise SessionConflict("Idempotency-Key: already used with another specification")
+        await session.wait_launched()
+        await session.wait_durable(session.journal.latest)
+        return session
+
+    async def _create(self, spec: SessionSpec, key: str | None) -> Session:
+        if self.stopping:
+            raise Unavailable("s0d is shutting down")
+        if len(self._sessions) + len(self._creating) >= MAX_SESSIONS:
+            raise LimitExceeded(f"at most {MAX_SESSIONS} sessions a sandbox")
+        with trio.CancelScope(shield=True):  # all of it or nothing, also when the client leaves
+            session = await self._make(spec, key)
+        await session.wait_launched()
+        return session
+
+    async def _make(self, spec: SessionSpec, key: str | None) -> Session:
+        session_id = new_session_id()
+        create = partial(self._store.create_session, session_id, spec.event_retention, self._syncer)
+        try:
+            journal = await trio.to_thread.run_sync(create)
+        except (OSError, JournalError) as error:
+            raise Unavailable(f"the session cannot be stored: {error}") from None
+        try:
+            block = journal.append([first_entry(spec, key, self.generation)])
+            record = lifecycle.create(session_id, block.records[0])
+            session = Session(record, journal, self)
+            await session.wait_durable(block.last)
+        except (JournalError, Unavailable) as error:
+            await trio.to_thread.run_sync(partial(journal.close, clean=False))
+            await trio.to_thread.run_sync(remove_tree, self._store.session_path(session_id))
+            raise Unavailable(f"the session cannot be stored: {error}") from None
+        self.adopt(session)
+        session.begin()
+        self._nursery.start_soon(session.run)
+        return session
+
+    def adopt(self, session: Session) -> None:
+        """Count `session` among the sandbox's; its task is started by the caller."""
+        self._sessions[session.id] = session
+        key = session.record.idempotency_key
+        if key is not None:
+            self._by_key[key] = session
+        session.journal.checkpoint = partial(self.snapshots.checkpoint, session)
+        self.snapshots.stale(session)
+        self.aging(session.journal, session.record.spec.event_retention.max_age_seconds)
+
+    def start(self, session: Session) -> None:
+        """Start the task of an adopted session."""
+        self._nursery.start_soon(session.run)
+
+    async def delete(self, session: Session) -> None:
+        """Stop `session`, then remove its identity, its journal and its key.
+
+        Attached readers receive everything through `attempt.exited` and end; their files go when
+        they have left, or after 10 s.
+        """
+        await session.delete()
+        if self._sessions.get(session.id) is not session:
+            return  # another caller was first
+        self.snapshots.forget(session.id)
+        self.aging_out.discard(session.journal)
+        with trio.CancelScope(shield=True):
+            await self._remove(session)
+
+    async def _remove(self, session: Session) -> None:
+        # Out of the tables first: in the same stretch of code as the check above, so that of two
+        # callers one removes.
+        del self._sessions[session.id]
+        key = session.record.idempotency_key
+        try:
+            path = await trio.to_thread.run_sync(self._store.discard, session.id)
+        except OSError as error:
+            self._sessions[session.id] = session
+            raise Unavailable(f"the session's files cannot be removed: {error}") from None
+        if key is not None and self._by_key.get(key) is session:
+            del self._by_key[key]
+        session.journal.relocate(os.path.join(path, "journal"))
+        self._nursery.start_soon(self._clear, session, path)
+
+    async def _clear(self, session: Session, path: str) -> None:
+        """Remove the files of a deleted session when its readers have left."""
+        with trio.move_on_after(_READERS_LEAVE):
+            await session.wait_for(lambda s: s.attachments == 0)
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(partial(session.journal.close, clean=False))
+            await trio.to_thread.run_sync(remove_tree, path)
+
+    # -- the end of the runtime --------------------------------------------------------------
+
+    async def suspend(self) -> None:
+        """End every attempt: the runtime goes away.  What is wanted stays as it is."""
+        self.stopping = True
+        async with trio.open_nursery() as nursery:
+            for session in self._sessions.values():
+                nursery.start_soon(_suspend, session)
+
+    async def close(self) -> None:
+        """Write every snapshot and close every journal."""
+        await self.snapshots.write_stale()
+        for session in list(self._sessions.values()):
+            try:
+                await trio.to_thread.run_sync(session.journal.close)
+            except (OSError, JournalError) as error:
+                log.warning("journal not closed cleanly: %s", error)
+
+
+async def _suspend(session: Session) -> None:
+    try:
+        await session.suspend()
+    except StopIncomplete as error:
+        log.warning("%s", error.message, extra={"session_id": session.id})

@@ -1,0 +1,369 @@
+"""A session: what callers can see of it and ask of it.
+
+Commands may be called by any task.  They return when what they promise is durable; they raise
+`S0dError`s, and then nothing has happened.  What moves is the actor (see `actor`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from s0d.journal import Cursor, CursorAhead, CursorExpired, Journal, JournalError, Limits
+from s0d.model import event as ev
+from s0d.model.errors import (
+    EventCursorExpired,
+    InputBufferFull,
+    InvalidRequest,
+    SessionConflict,
+    SessionNotFound,
+    StopIncomplete,
+    Unavailable,
+)
+from s0d.model.event import Draft, draft
+from s0d.model.session import Phase, Receipt, SessionRecord
+from s0d.model.signals import signal_name
+from s0d.model.spec import DesiredState, IOMode, SessionSpec
+from s0d.process.errors import InputClosed, InputFull, InputRefused
+from s0d.process.pty import TerminalSize
+from s0d.wire.session import SessionView, view_session
+
+from .actor import Actor
+from .attempt import Attempt
+from .launch import Host, Launch
+
+
+class Accepted(NamedTuple):
+    """A command that was recorded as event `seq`, by which attempt; not durable yet."""
+
+    seq: int
+    attempt_id: str
+    duplicate: bool = False
+
+
+class Session:
+    """A session of a sandbox; `run` is the task that realizes it."""
+
+    def __init__(self, record: SessionRecord, journal: Journal, host: Host) -> None:
+        self.id = record.id
+        self.record = record
+        self.journal = journal
+        self.attachments = 0
+        self._host = host
+        self._actor = Actor(record, journal, host)
+        self.run = self._actor.run
+        self.recover = self._actor.recover
+
+    # -- what is seen ------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        return self.record.phase
+
+    @property
+    def control_seq(self) -> int:
+        """The last event that is not output: what a snapshot has to cover."""
+        return self._actor.recorder.control_seq
+
+    def view(self) -> SessionView:
+        """The session as clients see it."""
+        return view_session(
+            self.record,
+            root=self._host.root,
+            generation=self._host.generation,
+            earliest=self.journal.earliest,
+            latest=self.journal.latest,
+            attachments=self.attachments,
+            journal_error=self._actor.recorder.error,
+        )
+
+    def cursor(self, after: int | None = None) -> Cursor:
+        """A cursor into the journal, for reading pages: a context manager.
+
+        `after` absent means from the earliest retained event.  Raises `EventCursorExpired` below
+        retained history, `InvalidRequest` beyond the latest sequence.
+        """
+        self._check_present()
+        try:
+            return self.journal.cursor(after)
+        except CursorExpired as error:
+            raise EventCursorExpired(error.earliest, error.latest) from None
+        except CursorAhead as error:
+            message = f"after: must not be beyond the latest sequence ({error.latest})"
+            raise InvalidRequest(message) from None
+
+    def attach(self, after: int | None = None) -> Attachment:
+        """A cursor that counts as an attachment while it is open."""
+        return Attachment(self, self.cursor(after))
+
+    def detached(self) -> None:
+        """An attachment has been closed."""
+        self.attachments -= 1
+        self._actor.change.notify()
+
+    async def wait_for(self, condition: Callable[[Session], bool]) -> None:
+        """Wait until `condition(session)` holds; it is looked at after every event but output."""
+        await self._actor.change.wait_for(lambda: condition(self))
+
+    @property
+    def removing(self) -> bool:
+        """Is it being deleted?"""
+        return self._actor.removing
+
+    async def wait_durable(self, seq: int) -> None:
+        """Wait until event `seq` is on disk; `Unavailable` where that failed."""
+        try:
+            await self.journal.wait_durable(seq)
+        except JournalError as error:
+            raise Unavailable(f"the journal cannot be written: {error}") from None
+
+    # -- lifecycle commands ------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the first attempt of a session that was just created, where it shall run."""
+        if self.record.desired is DesiredState.RUNNING:
+            self._actor.request_start("created")
+
+    async def wait_launched(self) -> None:
+        """Wait until a requested attempt has its process, or could not be started."""
+        await self._actor.wait_launched()
+
+    async def start(self) -> None:
+        """Want it running; a new attempt at once where none runs."""
+        self._check_startable(self.record.spec)
+        starts = self._actor.attempt is None or self._actor.ending
+        seq = self._want(DesiredState.RUNNING)
+        if starts:
+            self._actor.request_start("desired_state_running")
+        await self._actor.wait_launched()
+        await self.wait_durable(seq)
+
+    async def create_attempt(self, *, replace_current: bool = False) -> None:
+        """A new attempt; the running one is replaced where that is asked for."""
+        self._check_startable(self.record.spec)
+        if self._actor.attempt is not None and not replace_current and not self._actor.ending:
+            raise SessionConflict("an attempt is running: set replace_current to replace it")
+        seq = self._want(DesiredState.RUNNING)
+        self._actor.request_start("attempt_created")
+        self._actor.order_stop("attempt_replaced")
+        await self._actor.wait_launched()
+        await self.wait_durable(seq)
+
+    async def stop(self) -> None:
+        """Want it stopped; returns when every process of it has ended.
+
+        Raises `StopIncomplete` where a process survives SIGKILL for 5 s.
+        """
+        self._check_present()
+        self._want(DesiredState.STOPPED)
+        await self._stopped()
+
+    async def _stopped(self) -> None:
+        self._actor.cancel_start()
+        attempt = self._actor.order_stop("desired_state_stopped")
+        if attempt is not None:
+            await self._wait_ended(attempt)
+        elif self.phase is not Phase.STOPPED:
+            self._command(draft(ev.SESSION_STOPPED, reason="desired_state_stopped"))
+        await self.wait_durable(self.journal.latest)
+
+    async def update(self, spec: SessionSpec) -> None:
+        """Replace the whole specification.
+
+        A change of what runs replaces a running attempt, and starts one where none runs; any other
+        change touches no attempt.
+        """
+        self._check_present()
+        old = self.record.spec
+        if spec == old:
+            return await self.wait_durable(self.journal.latest)
+        wanted = spec.lifecycle.desired_state is DesiredState.RUNNING
+        was_wanted = old.lifecycle.desired_state is DesiredState.RUNNING
+        changed = not spec.runs_the_same(old, self._host.root)
+        if wanted and (changed or not was_wanted):
+            self._check_startable(spec)
+        seq = self._command(draft(ev.SESSION_UPDATED, spec=msgspec.to_builtins(spec)))
+        self._set_limits(spec)
+        if not wanted:
+            return await self._stopped()
+        if not was_wanted:
+            return await self.start()
+        if changed:
+            self._actor.request_start("spec_updated")
+            self._actor.order_stop("spec_replaced")
+            await self._actor.wait_launched()
+        return await self.wait_durable(seq)
+
+    async def delete(self) -> None:
+        """End every process of it; nothing more is recorded, readers get what is there and end.
+
+        Its files are the sandbox's to remove.  A second caller waits like the first.
+        """
+        self._actor.removing = True
+        self._actor.cancel_start()
+        attempt = self._actor.order_stop("session_deleted")
+        if attempt is not None:
+            await self._wait_ended(attempt)
+        self._actor.removed = True
+        self.journal.end()
+        self._actor.change.notify()
+
+    async def suspend(self) -> None:
+        """The runtime goes away: end the attempt, leave what is wanted as it is."""
+        self._actor.suspending = True
+        self._actor.cancel_start()
+        attempt = self._actor.order_stop("runtime_replaced")
+        if attempt is not None:
+            await self._wait_ended(attempt)
+
+    # -- commands to the process -------------------------------------------------------------
+
+    async def input(
+        self, input_id: str, data: bytes, *, eof: bool = False, attempt_id: str | None = None
+    ) -> Accepted:
+        """Put `data` (and end of file) into the attempt's input queue, once for each `input_id`."""
+        accepted = self.accept_input(input_id, data, eof, attempt_id)
+        await self.wait_durable(accepted.seq)
+        return accepted
+
+    async def signal(self, signum: int, *, attempt_id: str | None = None) -> Accepted:
+        """Signal the attempt's process group (a PTY's foreground group for INT, QUIT, TSTP)."""
+        accepted = self.accept_signal(signum, attempt_id)
+        await self.wait_durable(accepted.seq)
+        return accepted
+
+    async def resize(self, rows: int, cols: int, *, attempt_id: str | None = None) -> Accepted:
+        """Resize the attempt's terminal."""
+        accepted = self.accept_resize(rows, cols, attempt_id)
+        await self.wait_durable(accepted.seq)
+        return accepted
+
+    def accept_input(
+        self, input_id: str, data: bytes, eof: bool, attempt_id: str | None = None
+    ) -> Accepted:
+        """`input`, up to the point where only durability is missing: order is decided here."""
+        self._check_present()
+        digest = _digest(input_id, data, eof)
+        receipt = self.record.receipts.get(input_id)
+        if receipt is not None:
+            return self._repeated(receipt, digest, attempt_id)
+        attempt, launch = self._accepting(attempt_id)
+        try:
+            launch.input.check(len(data), eof)
+        except InputFull:
+            raise InputBufferFull("the input queue is full: try again later") from None
+        except (InputClosed, InputRefused) as error:
+            raise SessionConflict(str(error)) from None
+        seq = self._command(
+            draft(
+                ev.INPUT_ACCEPTED,
+                input_id=input_id,
+                bytes=len(data),
+                eof=eof or None,
+                digest=digest,
+            )
+        )
+        launch.input.put_nowait(data, eof)
+        return Accepted(seq, attempt.id)
+
+    def accept_signal(self, signum: int, attempt_id: str | None = None) -> Accepted:
+        """`signal`, up to the point where only durability is missing."""
+        attempt, launch = self._accepting(attempt_id)
+        launch.signal(signum)
+        name = signal_name(signum)
+        seq = self._command(draft(ev.SIGNAL_SENT, signal=name, reason=name))
+        return Accepted(seq, attempt.id)
+
+    def accept_resize(self, rows: int, cols: int, attempt_id: str | None = None) -> Accepted:
+        """`resize`, up to the point where only durability is missing."""
+        if self.record.spec.io.mode is not IOMode.PTY:
+            raise SessionConflict("the session has pipes, not a terminal: it cannot be resized")
+        attempt, launch = self._accepting(attempt_id)
+        launch.resize(TerminalSize(rows, cols))
+        seq = self._command(draft(ev.TERMINAL_RESIZED, rows=rows, cols=cols))
+        return Accepted(seq, attempt.id)
+
+    # -- pieces ------------------------------------------------------------------------------
+
+    def _command(self, *drafts: Draft) -> int:
+        """Record what a client asked for; `Unavailable` where the journal refuses it."""
+        try:
+            return self._actor.recorder.record(*drafts)
+        except JournalError as error:
+            self._actor.recorder.error = str(error)
+            raise Unavailable(f"the journal cannot be written: {error}") from None
+
+    def _want(self, state: DesiredState) -> int:
+        if self.record.desired is state:
+            return self.journal.latest
+        return self._command(draft(ev.SESSION_DESIRED_STATE, reason=str(state)))
+
+    def _check_present(self) -> None:
+        if self._actor.removed:
+            raise SessionNotFound("no such session")
+        if self._actor.removing:
+            raise SessionConflict("the session is being deleted")
+
+    def _check_startable(self, spec: SessionSpec) -> None:
+        self._check_present()
+        if self._actor.suspending:
+            raise Unavailable("the runtime is shutting down")
+        if self._actor.outlived(spec.lifecycle.max_lifetime_seconds):
+            raise SessionConflict("max_lifetime_seconds is over: the session cannot be started")
+
+    def _accepting(self, attempt_id: str | None) -> tuple[Attempt, Launch]:
+        """The attempt that input, signals and resizes go to."""
+        self._check_present()
+        attempt = self._actor.attempt
+        if attempt is None or attempt.launch is None or not attempt.accepts:
+            raise SessionConflict(f"the session is not running (phase {self.phase})")
+        if attempt_id is not None and attempt_id != attempt.id:
+            raise SessionConflict("expected_attempt_id: another attempt is current")
+        return attempt, attempt.launch
+
+    def _repeated(self, receipt: Receipt, digest: str, attempt_id: str | None) -> Accepted:
+        if receipt.digest != digest:
+            raise SessionConflict("input_id: already used for other content")
+        if attempt_id is not None and attempt_id != receipt.attempt_id:
+            raise SessionConflict("input_id: already accepted by another attempt")
+        return Accepted(self.journal.latest, receipt.attempt_id, duplicate=True)
+
+    async def _wait_ended(self, attempt: Attempt) -> None:
+        await self._actor.change.wait_for(lambda: attempt.ended or bool(attempt.survivors))
+        if not attempt.ended:
+            pids = ", ".join(map(str, attempt.survivors))
+            raise StopIncomplete(f"processes survived SIGKILL: {pids}")
+
+    def _set_limits(self, spec: SessionSpec) -> None:
+        retention = spec.event_retention
+        self.journal.set_limits(Limits(retention.max_bytes, retention.max_age_seconds))
+        self._host.aging(self.journal, retention.max_age_seconds)
+
+
+class Attachment:
+    """A client looking on: a cursor that is counted while it is open."""
+
+    def __init__(self, session: Session, cursor: Cursor) -> None:
+        self._session = session
+        self._cursor = cursor
+
+    def __enter__(self) -> Cursor:
+        self._session.attachments += 1
+        return self._cursor.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        self._cursor.close()
+        self._session.detached()
+
+
+def _digest(input_id: str, data: bytes, eof: bool) -> str:
+    """Tells a repeated input from a changed one; checks what every caller must give."""
+    if not input_id:
+        raise InvalidRequest("input_id: must not be empty")
+    if not data and not eof:
+        raise InvalidRequest("data_base64: an input needs bytes, or eof")
+    person = b"s0d-eof" if eof else b"s0d"
+    return hashlib.blake2b(data, digest_size=16, person=person).hexdigest()

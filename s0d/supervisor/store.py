@@ -1,0 +1,141 @@
+"""The files of one sandbox: owner marker, session records, trash.
+
+Everything here blocks and is called in worker threads.  Names that come from outside have been
+checked (`s0d.model.ids`) before they become a path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from typing import Final
+
+import msgspec
+
+from s0d.journal import Disk, Journal, Limits, Syncer, make_directory, write_atomically
+from s0d.model.ids import is_session_id
+from s0d.model.sandbox import SandboxRecord
+from s0d.model.session import SessionRecord
+from s0d.model.spec import RetentionSpec
+
+MARKER: Final = "sandbox.json"
+RECORD: Final = "session.json"
+JOURNAL: Final = "journal"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Store:
+    """`STATE/sandboxes/ID`."""
+
+    def __init__(self, path: str, disk: Disk) -> None:
+        self.path = path
+        self.disk = disk
+        self.sessions = os.path.join(path, "sessions")
+        self.trash = os.path.join(path, "trash")
+
+    def prepare(self) -> None:
+        """Make the directories that are not there yet."""
+        for directory in (self.path, self.sessions, self.trash):
+            make_directory(self.disk, directory)
+
+    # -- the owner marker --------------------------------------------------------------------
+
+    def read_marker(self) -> SandboxRecord | None:
+        """The marker; None where there is none.  Raises `ValueError` where it is damaged."""
+        data = _read(os.path.join(self.path, MARKER))
+        return None if data is None else msgspec.json.decode(data, type=SandboxRecord)
+
+    def write_marker(self, record: SandboxRecord) -> None:
+        write_atomically(self.disk, self.path, MARKER, _encode(record))
+
+    # -- sessions ----------------------------------------------------------------------------
+
+    def session_ids(self) -> list[str]:
+        return sorted(name for name in os.listdir(self.sessions) if is_session_id(name))
+
+    def session_path(self, session_id: str) -> str:
+        return os.path.join(self.sessions, session_id)
+
+    def create_session(self, session_id: str, retention: RetentionSpec, syncer: Syncer) -> Journal:
+        """Make the session's directory with an empty journal in it; nothing is left on failure."""
+        path = self.session_path(session_id)
+        make_directory(self.disk, path)
+        try:
+            return Journal.create(
+                self.disk, os.path.join(path, JOURNAL), session_id, _limits(retention), syncer
+            )
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+
+    def open_journal(self, session_id: str, retention: RetentionSpec, syncer: Syncer) -> Journal:
+        path = os.path.join(self.session_path(session_id), JOURNAL)
+        return Journal.open(self.disk, path, session_id, _limits(retention), syncer)
+
+    def read_record(self, session_id: str) -> SessionRecord | None:
+        """The snapshot; None where there is none.  Raises `ValueError` where it is damaged."""
+        data = _read(os.path.join(self.session_path(session_id), RECORD))
+        return None if data is None else decode_record(data)
+
+    def write_record(self, session_id: str, data: bytes) -> None:
+        """Replace the snapshot, durably."""
+        write_atomically(self.disk, self.session_path(session_id), RECORD, data)
+
+    def discard(self, session_id: str) -> str:
+        """Move a session to the trash, durably, and return where it is now.
+
+        From here on the session does not exist, whatever happens to its files.
+        """
+        target = os.path.join(self.trash, f"{session_id}.{os.urandom(4).hex()}")
+        os.rename(self.session_path(session_id), target)
+        for directory in (self.sessions, self.trash):
+            _sync_directory(self.disk, directory)
+        return target
+
+    def discard_all(self) -> None:
+        """Move every session to the trash: the state was copied from another sandbox."""
+        for name in os.listdir(self.sessions):
+            os.rename(
+                os.path.join(self.sessions, name), f"{self.trash}/{name}.{os.urandom(4).hex()}"
+            )
+        for directory in (self.sessions, self.trash):
+            _sync_directory(self.disk, directory)
+
+    def empty_trash(self) -> None:
+        for name in os.listdir(self.trash):
+            remove_tree(os.path.join(self.trash, name))
+
+
+def encode_record(record: SessionRecord) -> bytes:
+    return _encode(record)
+
+
+def decode_record(data: bytes) -> SessionRecord:
+    return msgspec.json.decode(data, type=SessionRecord)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory and what is in it; what cannot be removed now goes at the next start."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _limits(retention: RetentionSpec) -> Limits:
+    return Limits(retention.max_bytes, retention.max_age_seconds)
+
+
+def _read(path: str) -> bytes | None:
+    with contextlib.suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            return file.read()
+    return None
+
+
+def _sync_directory(disk: Disk, path: str) -> None:
+    descriptor = disk.open_directory(path)
+    try:
+        disk.fsync(descriptor)
+    finally:
+        disk.close(descriptor)

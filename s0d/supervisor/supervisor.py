@@ -1,0 +1,276 @@
+"""The supervisor: the state directory's lock, the sandboxes, start and orderly stop."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import pwd
+import stat
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypedDict, Unpack
+
+import trio
+
+from s0d.journal import Disk, RealDisk, Syncer, make_directory
+from s0d.model.errors import SandboxNotFound, StateDirectoryError
+from s0d.model.ids import is_sandbox_id
+from s0d.model.sandbox import SandboxRecord
+from s0d.model.session import ACTIVE
+from s0d.process.children import ChildRegistry
+from s0d.process.environment import UserEntry, base_environment
+from s0d.process.spawner import Spawner
+
+from . import recovery
+from .host import ProcessHost
+from .sandbox import Sandbox
+from .session import Session
+from .store import Store
+
+log = logging.getLogger("s0d.supervisor")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to open a supervisor; see `open_supervisor`."""
+
+    sandbox_id: str = "local"
+    root: str | None = None
+    environment: Mapping[str, str] | None = None
+    env_vars: Mapping[str, str] = field(default_factory=dict)
+    reset_copied_sessions: bool = False
+    registry: ChildRegistry = field(default_factory=ChildRegistry)
+    disk: Disk = field(default_factory=RealDisk)
+
+
+class OptionArguments(TypedDict, total=False):
+    """The keywords of `open_supervisor`."""
+
+    sandbox_id: str
+    root: str | None
+    environment: Mapping[str, str] | None
+    env_vars: Mapping[str, str]
+    reset_copied_sessions: bool
+    registry: ChildRegistry
+    disk: Disk
+
+
+class Supervisor:
+    """Owns the sandboxes of one state directory; made by `open_supervisor`."""
+
+    def __init__(self) -> None:
+        self.sandboxes: dict[str, Sandbox] = {}
+        self.stopping = trio.Event()
+        self._default = ""
+
+    @property
+    def default(self) -> Sandbox:
+        """The sandbox that is meant where none is named."""
+        return self.sandboxes[self._default]
+
+    def sandbox(self, sandbox_id: str) -> Sandbox:
+        """Look up a sandbox; `SandboxNotFound`."""
+        sandbox = self.sandboxes.get(sandbox_id)
+        if sandbox is None:
+            raise SandboxNotFound("no such sandbox")
+        return sandbox
+
+    def stop(self) -> None:
+        """Begin the orderly stop: sessions end within their grace, then journals close."""
+        self.stopping.set()
+
+    def add(self, sandbox: Sandbox) -> None:
+        self.sandboxes[sandbox.id] = sandbox
+        self._default = self._default or sandbox.id
+
+
+@asynccontextmanager
+async def open_supervisor(
+    state_dir: str | os.PathLike[str], **options: Unpack[OptionArguments]
+) -> AsyncIterator[Supervisor]:
+    """Run a supervisor on `state_dir` for the length of the block.
+
+    Leaving the block, also by an exception or by cancellation, ends every session's processes
+    within their grace period, closes the journals and gives the directory back.  Raises
+    `StateDirectoryError` where the directory cannot be used.
+
+    Options, by keyword: `sandbox_id`; `root`, the working directory of sessions that name none
+    (default: the user's home); `environment`, what processes start from (default: the base list
+    of `s0d.process.environment`); `env_vars`, the sandbox's own over it; `reset_copied_sessions`,
+    clear the sessions of a directory that belonged to another sandbox or to none; `registry`,
+    shared with a reaper of the same program; `disk`, for tests.
+    """
+    supervisor = Supervisor()
+    with _single_error():
+        async with trio.open_nursery() as nursery:
+            await nursery.start(_run, supervisor, os.fspath(state_dir), Options(**options))
+            try:
+                yield supervisor
+            finally:
+                supervisor.stop()
+
+
+@contextmanager
+def _single_error() -> Iterator[None]:
+    """Give a lone error as itself: that there is a nursery is nothing the caller should see."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from error.__cause__
+
+
+async def _run(
+    supervisor: Supervisor,
+    state_dir: str,
+    options: Options,
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """Everything of a supervisor, shielded: a cancelled caller still gets the orderly stop."""
+    async with trio.open_nursery() as watcher:
+        watcher.start_soon(_stop_when_cancelled, supervisor)
+        with trio.CancelScope(shield=True), locked(state_dir, options.disk):
+            async with Spawner(options.registry) as spawner, trio.open_nursery() as nursery:
+                syncer = Syncer()
+                await nursery.start(partial(syncer.run))
+                await _start(supervisor, state_dir, options, spawner, syncer, nursery)
+                task_status.started()
+                await supervisor.stopping.wait()
+                await _stop(supervisor)
+                nursery.cancel_scope.cancel()
+        watcher.cancel_scope.cancel()
+
+
+async def _stop_when_cancelled(supervisor: Supervisor) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        supervisor.stop()
+
+
+async def _start(
+    supervisor: Supervisor,
+    state_dir: str,
+    options: Options,
+    spawner: Spawner,
+    syncer: Syncer,
+    nursery: trio.Nursery,
+) -> None:
+    user = _user()
+    environment = options.environment
+    if environment is None:
+        environment = base_environment(os.environ, user)
+    store = Store(os.path.join(state_dir, "sandboxes", options.sandbox_id), options.disk)
+    record = await trio.to_thread.run_sync(partial(take_ownership, state_dir, store, options))
+    host = ProcessHost(spawner, environment)
+    sandbox = Sandbox(
+        record,
+        store,
+        host,
+        syncer,
+        nursery,
+        root=options.root or user.home or "/",
+        env_vars=options.env_vars,
+    )
+    await _recover(sandbox, store, host, syncer)
+    nursery.start_soon(sandbox.snapshots.run)
+    nursery.start_soon(sandbox.aging_out.run)
+    supervisor.add(sandbox)
+
+
+def _user() -> UserEntry:
+    try:
+        entry = pwd.getpwuid(os.geteuid())
+    except KeyError:  # a container may run us under a number that has no name
+        return UserEntry(str(os.geteuid()), "/", "/bin/sh")
+    return UserEntry(entry.pw_name, entry.pw_dir, entry.pw_shell)
+
+
+async def _recover(sandbox: Sandbox, store: Store, host: ProcessHost, syncer: Syncer) -> None:
+    found = await trio.to_thread.run_sync(recovery.load, store, syncer)
+    await recovery.end_leftovers(found, host)
+    for one in found:
+        session = Session(one.record, one.journal, sandbox)
+        sandbox.adopt(session)
+        if one.record.phase in ACTIVE:
+            session.recover()
+        sandbox.start(session)
+    await trio.to_thread.run_sync(store.empty_trash)
+
+
+def take_ownership(state_dir: str, store: Store, options: Options) -> SandboxRecord:
+    """Check the owner marker, and raise the generation before anything starts in the new runtime.
+
+    A directory that belongs to another sandbox is refused, unless its sessions shall be reset;
+    then the sessions of an ownerless one are cleared too.  Without that, ownerless state is
+    adopted.  A matching owner keeps its sessions, also with reset.
+    """
+    if not is_sandbox_id(options.sandbox_id):
+        raise StateDirectoryError(f"not a sandbox id: {options.sandbox_id!r}")
+    make_directory(options.disk, os.path.join(state_dir, "sandboxes"))
+    store.prepare()
+    try:
+        marker = store.read_marker()
+    except ValueError as error:
+        raise StateDirectoryError(f"{store.path}: the owner marker is damaged: {error}") from None
+    foreign = marker is not None and marker.id != options.sandbox_id
+    if foreign and not options.reset_copied_sessions:
+        raise StateDirectoryError(
+            f"{store.path} belongs to sandbox {marker.id!r}, not {options.sandbox_id!r}: "  # type: ignore[union-attr]
+            "start with --reset-copied-sessions to clear its sessions"
+        )
+    if options.reset_copied_sessions and (marker is None or foreign):
+        store.discard_all()
+        marker = None
+    record = marker or SandboxRecord(options.sandbox_id, created_at_ns=time.time_ns())
+    record.generation += 1
+    store.write_marker(record)
+    return record
+
+
+@contextmanager
+def locked(state_dir: str, disk: Disk) -> Iterator[None]:
+    """Hold the state directory; refuse one that others could have written to, or that is held."""
+    os.makedirs(state_dir, mode=0o700, exist_ok=True)
+    found = os.stat(state_dir, follow_symlinks=False)
+    if not stat.S_ISDIR(found.st_mode):
+        raise StateDirectoryError(f"{state_dir}: not a directory")
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise StateDirectoryError(
+            f"{state_dir}: must belong to this user and be closed to others (chmod 700)"
+        )
+    lock = os.open(
+        os.path.join(state_dir, "lock"),
+        os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+        0o600,
+    )
+    try:
+        _take(lock, state_dir)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, state_dir: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 64, 0).decode(errors="replace").strip() or "unknown"
+        raise StateDirectoryError(f"{state_dir} is in use by process {holder}") from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+async def _stop(supervisor: Supervisor) -> None:
+    async with trio.open_nursery() as nursery:
+        for sandbox in supervisor.sandboxes.values():
+            nursery.start_soon(sandbox.suspend)
+    for sandbox in supervisor.sandboxes.values():
+        await sandbox.close()

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import errno
 import os
+import queue
 import select
 import signal
 import tempfile
@@ -83,8 +84,8 @@ class Fifo:
 class Gate:
     """A gatekeeper thread and its two FIFOs; holds one child at a time.
 
-    `work` runs in the gatekeeper's thread while the child waits.  Not to be shared by threads
-    that spawn at the same time.
+    Not to be shared by threads that spawn at the same time.  The gatekeeper keeps the identity of
+    the thread that made the gate, also when the spawning thread takes another user's.
     """
 
     def __init__(self) -> None:
@@ -93,10 +94,20 @@ class Gate:
             undo.callback(self._arrive.close)
             self._leave = Fifo()
             undo.callback(self._leave.close)
+            self._stays: queue.SimpleQueue[_Stay | None] = queue.SimpleQueue()
+            self._keeper = threading.Thread(target=self._keep, name="s0d-gate", daemon=True)
+            self._keeper.start()
             self._undo = undo.pop_all()
 
     def close(self) -> None:
+        self._stays.put(None)
+        self._keeper.join()
         self._undo.close()
+
+    def _keep(self) -> None:
+        libc.block_signals()
+        while (stay := self._stays.get()) is not None:
+            stay.attend()
 
     def add_to(self, actions: FileActions) -> None:
         """Make the child wait here; descriptor 0 is used and left open."""
@@ -107,25 +118,24 @@ class Gate:
     def spawn(self, spawn: Callable[[], int], work: Callable[[int], None]) -> int:
         """Run `spawn`, which returns a pid, with `work(pid)` done before the child's exec.
 
-        Raises what `spawn` raised, or what `work` raised: then the child is dead and reaped.
+        `work` runs in the gatekeeper's thread.  Raises what `spawn` raised, or what `work`
+        raised: then the child is dead and reaped.
         """
         with ExitStack() as cleanup:
-            held = _Held(self._arrive, self._leave, work, cleanup)
-            keeper = threading.Thread(target=held.keep, name="s0d-gate", daemon=True)
-            keeper.start()
+            stay = _Stay(self._arrive, self._leave, work, cleanup)
+            self._stays.put(stay)
             try:
                 pid = spawn()
             finally:
-                held.spawn_returned()
-                keeper.join()
-        if held.error is not None:
+                stay.end()
+        if stay.error is not None:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-            raise held.error
+            raise stay.error
         return pid
 
 
-class _Held:
+class _Stay:
     """One child's stay at the gate."""
 
     def __init__(
@@ -135,6 +145,7 @@ class _Held:
         self._work = work
         self._cleanup = cleanup
         self._name = f"s0d-{os.urandom(5).hex()}"
+        self._attended = threading.Event()
         self.error: BaseException | None = None
         libc.set_thread_name(self._name)
         # Opened anew for each child: a reader that has seen a writer would report its hang-up.
@@ -143,29 +154,33 @@ class _Held:
         self._returned = os.eventfd(0, os.EFD_CLOEXEC)
         cleanup.callback(os.close, self._returned)
 
-    def spawn_returned(self) -> None:
+    def end(self) -> None:
+        """The spawn has returned: no child, or one that has left."""
         os.eventfd_write(self._returned, 1)
+        self._attended.wait()
 
-    def keep(self) -> None:
-        """The gatekeeper: wait for the child, or for the news that there will be none."""
-        libc.block_signals()
-        poll = select.poll()
-        poll.register(self._arrived, 0)  # POLLHUP is always reported
-        poll.register(self._returned, select.POLLIN)
-        ready = dict(poll.poll())
-        if self._arrived not in ready:
-            return
+    def attend(self) -> None:
+        """In the gatekeeper: wait for the child, or for the news that there will be none."""
         try:
-            self._attend()
+            poll = select.poll()
+            poll.register(self._arrived, 0)  # POLLHUP is always reported
+            poll.register(self._returned, select.POLLIN)
+            if self._arrived in dict(poll.poll()):
+                self._let_through()
+        finally:
+            self._attended.set()
+
+    def _let_through(self) -> None:
+        try:
+            pid = _insist(lambda: find_unborn(self._name))
+            if pid is not None:  # else it was killed by somebody while it waited
+                self._do_work(pid)
         finally:
             # For reading and writing, which never blocks, and kept open until the spawn has
             # returned: the child may not have come as far as its own open yet.
             self._cleanup.callback(os.close, _insist(lambda: self._leave.open(os.O_RDWR)))
 
-    def _attend(self) -> None:
-        pid = _insist(lambda: find_unborn(self._name))
-        if pid is None:
-            return  # killed by somebody while it waited
+    def _do_work(self, pid: int) -> None:
         try:
             self._work(pid)
         except ProcessLookupError:

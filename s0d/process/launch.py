@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,7 +19,8 @@ from s0d.process.errors import SpawnError, SpawnErrorKind, system_error
 from s0d.process.gate import Gate
 from s0d.process.libc import FileActions, posix_spawn
 from s0d.process.pty import open_pty
-from s0d.process.request import ResourceLimits, SpawnRequest
+from s0d.process.request import SpawnRequest
+from s0d.process.rlimits import set_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,16 @@ class _Channels:
             actions.dup2(source, target)
 
 
-def launch(request: SpawnRequest, registry: ChildRegistry, gate: Callable[[], Gate]) -> Launched:
-    """Start the program.  Raises SpawnError; then nothing is left, neither process nor fd."""
+def needs_gate(request: SpawnRequest) -> bool:
+    """Whether something must be done to the child before its program runs."""
+    return request.cgroup is not None or bool(request.limits)
+
+
+def launch(request: SpawnRequest, registry: ChildRegistry, gate: Gate | None) -> Launched:
+    """Start the program; `gate` is there when the request needs one.
+
+    Raises SpawnError; then nothing is left, neither process nor descriptor.
+    """
     program.check_strings(request.argv, request.env, request.cwd)
     with ExitStack() as transient, ExitStack() as kept:
         cwd_fd = program.open_directory(request.cwd)
@@ -70,9 +78,8 @@ def launch(request: SpawnRequest, registry: ChildRegistry, gate: Callable[[], Ga
         path = program.find_program(request.argv[0], request.env.get("PATH"), cwd_fd)
         channels = _open_channels(request, transient, kept)
         actions = FileActions()
-        work = _work_at_gate(request)
-        if work is not None:
-            gate().add_to(actions)
+        if gate is not None:
+            gate.add_to(actions)
         actions.fchdir(cwd_fd)
         channels.add_to(actions)
         actions.close_from(3)
@@ -80,7 +87,7 @@ def launch(request: SpawnRequest, registry: ChildRegistry, gate: Callable[[], Ga
         def spawn() -> int:
             return _spawn(path, request, actions, cwd_fd)
 
-        pid = spawn() if work is None else gate().spawn(spawn, work)
+        pid = gate.spawn(spawn, _work_at_gate(request)) if gate else spawn()
         transient.close()  # before the next descriptor is needed
         launched = _adopt(pid, channels, registry)
         kept.pop_all()
@@ -151,17 +158,11 @@ def _pipe_channels(transient: ExitStack, kept: ExitStack) -> _Channels:
     return _Channels(parents[0], parents[1], parents[2], None, tuple(children))
 
 
-def _work_at_gate(request: SpawnRequest) -> Callable[[int], None] | None:
-    """What must be done to the child before its program runs; None when nothing must."""
-    cgroup, limits = request.cgroup, request.limits
-    if cgroup is None and not limits:
-        return None
-
+def _work_at_gate(request: SpawnRequest) -> Callable[[int], None]:
     def work(pid: int) -> None:
-        if limits:
-            _set_limits(pid, limits)
-        if cgroup is not None:
-            _join_cgroup(pid, cgroup)
+        set_limits(pid, request.limits, request.run_as)
+        if request.cgroup is not None:
+            _join_cgroup(pid, request.cgroup)
 
     return work
 
@@ -178,24 +179,3 @@ def _join_cgroup(pid: int, cgroup: str) -> None:
         raise
     except OSError as error:
         raise system_error(SpawnErrorKind.CGROUP, path, error.errno or errno.EIO) from error
-
-
-def _set_limits(pid: int, limits: ResourceLimits) -> None:
-    if limits.nofile_soft is not None:
-        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        _set_limit(pid, "nofile", resource.RLIMIT_NOFILE, limits.nofile_soft, hard)
-    if limits.nofile is not None:
-        _set_limit(pid, "nofile", resource.RLIMIT_NOFILE, limits.nofile, limits.nofile)
-    if limits.core is not None:
-        _set_limit(pid, "core", resource.RLIMIT_CORE, limits.core, limits.core)
-
-
-def _set_limit(pid: int, name: str, number: int, soft: int, hard: int) -> None:
-    try:
-        resource.prlimit(pid, number, (soft, hard))
-    except ProcessLookupError:
-        raise
-    except (ValueError, OSError) as error:
-        code = getattr(error, "errno", None) or errno.EPERM
-        message = f"limit {name} {soft}: {os.strerror(code)}"
-        raise SpawnError(SpawnErrorKind.LIMIT, "", code, message) from error

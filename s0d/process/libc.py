@@ -7,9 +7,10 @@ All of them release the GIL (ctypes does so for every foreign call), which is th
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -179,24 +180,17 @@ def block_signals() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
 
-class PerThreadIdentity:
-    """Take another user's identity in the calling thread alone.
+def assume_identity(uid: int, gid: int, groups: Sequence[int]) -> None:
+    """Take another user's identity in the calling thread alone, for good.
 
-    The C library's own functions change every thread (POSIX); the system calls change one
-    (nptl(7), "credentials(7)").  There is no way back: real, effective and saved ids all change,
-    so that a child cannot regain them.  Use it in a thread that ends afterwards.
+    The C library's functions change every thread, as POSIX wants it; the system calls change one
+    (nptl(7)).  Real, effective and saved ids all change, so that a child cannot regain them; for
+    the thread there is no way back either.  Raises OSError: EPERM where the process may not.
     """
-
-    def __init__(self, uid: int, gid: int, groups: Iterable[int]) -> None:
-        self.uid, self.gid, self.groups = uid, gid, tuple(groups)
-
-    def assume(self) -> None:
-        """Raises OSError (EPERM) where the process may not change its identity."""
-        groups = (ctypes.c_uint * len(self.groups))(*self.groups)
-        syscall: Callable[..., int] = _syscall
-        syscall("setgroups", ctypes.c_size_t(len(self.groups)), groups)
-        syscall("setresgid", *[ctypes.c_uint(self.gid)] * 3)
-        syscall("setresuid", *[ctypes.c_uint(self.uid)] * 3)
+    vector = (ctypes.c_uint * len(groups))(*groups)
+    _syscall("setgroups", ctypes.c_size_t(len(groups)), vector)
+    _syscall("setresgid", *[ctypes.c_uint(gid)] * 3)
+    _syscall("setresuid", *[ctypes.c_uint(uid)] * 3)
 
 
 # Numbers of the system calls by machine: x86-64 has its own, newer ports share one table.
@@ -212,5 +206,5 @@ _NUMBERS = {
 def _syscall(name: str, *arguments: Any) -> int:
     numbers = _NUMBERS.get(os.uname().machine)
     if numbers is None:
-        raise OSError(38, f"{name}: not known on {os.uname().machine}")
+        raise OSError(errno.ENOSYS, f"{name}: not known on {os.uname().machine}")
     return _call("syscall", ctypes.c_long(numbers[name]), *arguments)

@@ -21,7 +21,8 @@ from s0d.process import libc
 from s0d.process.children import ChildRegistry
 from s0d.process.errors import SpawnError, SpawnErrorKind, system_error
 from s0d.process.gate import Gate
-from s0d.process.launch import Launched, launch
+from s0d.process.identity import run_as
+from s0d.process.launch import Launched, launch, needs_gate
 from s0d.process.process import Process, discard
 from s0d.process.request import SpawnRequest
 
@@ -165,9 +166,12 @@ class _Worker:
             job.error = error
 
     def _launch(self, request: SpawnRequest) -> Launched:
+        gate = self._open_gate() if needs_gate(request) else None
         before = os.umask(request.umask)
         try:
-            return launch(request, self._registry, self._open_gate)
+            if request.run_as is None:
+                return launch(request, self._registry, gate)
+            return run_as(request.run_as, lambda: launch(request, self._registry, gate))
         finally:
             if not self._own_umask:
                 os.umask(before)

@@ -1,1 +1,36 @@
-"""."""
+"""The HTTP surface: routes, streams, authentication, and the server that carries them.
+
+What clients see is `wire.md`; what holds inside:
+
+* **Streams are cursors.**  An SSE or WebSocket reader holds a position in the journal and nothing
+  else: no queue, no lock, no data of its own.  A slow reader is not cut and holds nobody up.
+* **Edge before body.**  Host, origin and authentication are checked on the head of a request
+  (`gate`), before an upgrade and before a byte of its body is read.
+* **Everything is validated here.**  Handlers get decoded, checked values; the inside sees no JSON.
+* **Embeddable.**  `serve_api` is one task that leaves nothing behind; `make_app` gives the bare
+  ASGI application.  The supervisor's tasks never run inside the web framework.
+* **Every work-around for the stack stands in `workarounds`**, with the fault it answers.
+
+=============  =====================================================================
+module         holds
+=============  =====================================================================
+`config`       what an operator can set, with the defaults
+`errors`       errors of the edge, and the status and headers of every error code
+`auth`         bearer tokens, peers of a Unix socket, principals and what they may do
+`origin`       is this Host ours, is this Origin foreign (DNS rebinding, cross-site requests)
+`gate`         the ASGI layer in front of the application: request id, edge checks, drain
+`routes`       a route as data, and the table of all of them
+`call`         one request on its way to a handler: path, query and body resolved and checked
+`sessions`     the handlers of supervised sessions
+`page`         one page of events
+`streams`      the registry by which a shutdown ends every stream at once; shared encodings
+`sse`          events as a `text/event-stream` response
+`websocket`    events, input, signals and resizes over a WebSocket
+`service`      `/healthz`, `/readyz`, `/metadata`
+`app`          the application made from the table
+`listeners`    TCP and Unix sockets to accept from
+`connection`   one accepted connection: timeouts, lingering close, forced close
+`server`       `serve_api`: connection caps and the order of shutdown
+`workarounds`  Hypercorn's and Quart-Trio's faults, each in one place
+=============  =====================================================================
+"""

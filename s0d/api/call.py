@@ -1,0 +1,115 @@
+"""One request on its way to a handler: path, query, headers and body, resolved and checked.
+
+Handlers get a `Call` and return the value of the answer, or raise an `S0dError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from s0d.model.errors import InvalidRequest, SandboxNotFound, SessionNotFound
+from s0d.model.ids import is_sandbox_id, is_session_id
+from s0d.model.spec import INT53
+
+from .auth import Principal, Verb
+from .config import ApiConfig
+from .streams import Streams
+
+if TYPE_CHECKING:
+    from s0d.supervisor import Sandbox, Session, Supervisor
+
+MAX_KEY: Final = 255  # characters of an Idempotency-Key
+
+_NUMBER = re.compile(r"[0-9]{1,16}\Z")
+
+
+class Reply(NamedTuple):
+    """An answer whose status is not its route's own."""
+
+    value: Any
+    status: int
+
+
+class Query(Protocol):
+    """The query's parameters; of one given twice the first counts."""
+
+    def get(self, name: str, /) -> str | None: ...
+    def getlist(self, name: str, /) -> list[str]: ...
+
+
+@dataclass
+class Call:
+    """What a handler needs; `body` is already decoded and checked."""
+
+    supervisor: Supervisor
+    config: ApiConfig
+    streams: Streams
+    query: Query
+    headers: Mapping[str, str]
+    sandbox_id: str | None = None
+    session_id: str | None = None
+    body: Any = None
+
+    @cached_property
+    def sandbox(self) -> Sandbox:
+        """The sandbox of the path, or the default one; `SandboxNotFound`."""
+        if self.sandbox_id is None:
+            return self.supervisor.default
+        if not is_sandbox_id(self.sandbox_id):
+            raise SandboxNotFound("no such sandbox")
+        return self.supervisor.sandbox(self.sandbox_id)
+
+    @cached_property
+    def session(self) -> Session:
+        """The session of the path; `SessionNotFound`."""
+        if self.session_id is None or not is_session_id(self.session_id):
+            raise SessionNotFound("no such session")
+        return self.sandbox.session(self.session_id)
+
+    def authorize(self, principal: Principal, verb: Verb) -> None:
+        """Raise `Forbidden`, or `SandboxNotFound` where there is nothing to be allowed."""
+        principal.check(verb, None)
+        if self.sandbox_id is not None or principal.sandboxes is not None:
+            principal.check(verb, self.sandbox.id)
+
+    def refusal(self) -> str | None:
+        """Why requests are refused at the moment."""
+        return refusal(self.supervisor, self.streams)
+
+    def number(self, name: str, default: int | None, least: int, most: int) -> int | None:
+        """A query parameter that is a whole number; an empty one counts as absent."""
+        text = self.query.get(name)
+        return default if not text else _number(name, text, least, most)
+
+    @property
+    def after(self) -> int | None:
+        """The cursor a client asks for; `Last-Event-ID` wins over `after`."""
+        last = self.headers.get("Last-Event-ID")
+        if last:
+            return _number("Last-Event-ID", last, 0, INT53)
+        return self.number("after", None, 0, INT53)
+
+    @property
+    def idempotency_key(self) -> str | None:
+        key = self.headers.get("Idempotency-Key")
+        if key is None:
+            return None
+        if not 0 < len(key.strip()) <= MAX_KEY:
+            raise InvalidRequest(f"Idempotency-Key: must have 1 to {MAX_KEY} characters")
+        return key.strip()
+
+
+def refusal(supervisor: Supervisor, streams: Streams) -> str | None:
+    if streams.stopped or supervisor.stopping.is_set():
+        return "s0d is shutting down"
+    return None
+
+
+def _number(name: str, text: str, least: int, most: int) -> int:
+    if not _NUMBER.match(text) or not least <= int(text) <= most:
+        raise InvalidRequest(f"{name}: must be a whole number from {least} to {most}")
+    return int(text)

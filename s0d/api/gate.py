@@ -1,0 +1,160 @@
+"""The ASGI layer in front of the application: everything that is decided on the head alone.
+
+In this order: the form of the path, Host, Origin, who is calling, is the daemon up.  A refusal is
+answered here, before an upgrade, and without having asked for a byte of the body.  The request id
+is put on every answer that passes.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from s0d.model.errors import InvalidRequest, S0dError, Unavailable
+from s0d.wire.envelope import failure_of
+
+from .auth import Authenticator
+from .errors import NotFound, RequestTooLarge, headers_of, status_of
+from .origin import Edge
+
+ALIVE: Final = "/healthz"  # answered whatever the state
+READY: Final = "/readyz"
+PUBLIC: Final = frozenset({ALIVE, READY, "/metadata"})
+
+_PLAIN = re.compile(r"/[A-Za-z0-9._~/-]*\Z")
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}\Z")
+
+Send = Callable[[Any], Awaitable[None]]
+
+
+class Gate:
+    """Wraps `app`; `refusal` says why requests are refused at the moment, or None."""
+
+    def __init__(
+        self,
+        app: Any,
+        edge: Edge,
+        authenticator: Authenticator,
+        max_body: int,
+        refusal: Callable[[], str | None],
+    ) -> None:
+        self._app = app
+        self._edge = edge
+        self._authenticator = authenticator
+        self._max_body = max_body
+        self._refusal = refusal
+
+    async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id = _request_id(_header(scope, b"x-request-id"))
+        send = _with_request_id(send, request_id.encode())
+        try:
+            path = self._check(scope)
+        except S0dError as error:
+            await refuse(scope, receive, send, error)
+        else:
+            await self._app({**scope, "path": path}, receive, send)
+
+    def _check(self, scope: Any) -> str:
+        """The plain path to route by; raises what the request is refused with."""
+        authority, path = _target(scope)
+        host = authority or _header(scope, b"host")
+        server = scope.get("server")
+        peer = scope["state"].get("peer")
+        if peer is None:  # a browser cannot reach a Unix socket
+            self._edge.check_host(host, server[0] if server else None)
+        self._edge.check_origin(_header(scope, b"origin"), host, _header(scope, b"sec-fetch-site"))
+        if path not in PUBLIC:
+            authorization = _header(scope, b"authorization")
+            scope["state"]["principal"] = self._authenticator.identify(authorization, peer)
+            if (reason := self._refusal()) is not None:
+                raise Unavailable(reason)
+        self._check_length(scope)
+        return path
+
+    def _check_length(self, scope: Any) -> None:
+        """A body that says it is too large is not asked for; chunked ones are counted later."""
+        length = _header(scope, b"content-length")
+        if length is not None and length.isdigit() and int(length) > self._max_body:
+            raise RequestTooLarge(f"a body has at most {self._max_body} bytes")
+
+
+async def refuse(scope: Any, receive: Any, send: Send, error: S0dError) -> None:
+    """Answer `error` on bare ASGI, in place of a response or of a WebSocket's upgrade."""
+    body = failure_of(error)
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    headers.update(headers_of(error))
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        await receive()  # websocket.connect
+        kind = "websocket.http.response"
+    await send(
+        {
+            "type": f"{kind}.start",
+            "status": status_of(error),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+    )
+    await send({"type": f"{kind}.body", "body": body, "more_body": False})
+
+
+def _target(scope: Any) -> tuple[bytes | None, str]:
+    """Authority (of a target in absolute form) and decoded path.
+
+    Every path that is served consists of unreserved characters.  A percent-encoded slash or
+    anything else that decoding brings in cannot mean one of them: not found, before anything
+    compares or splits it.
+    """
+    raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    authority = None
+    if not raw.startswith("/"):
+        authority, raw = _absolute(raw)
+    raw = raw.partition("?")[0].removeprefix(scope.get("root_path", ""))
+    path = unquote(raw)
+    if path.count("/") != raw.count("/") or not _PLAIN.match(path):
+        raise NotFound("there is no such path")
+    return authority, scope.get("root_path", "") + path
+
+
+def _absolute(target: str) -> tuple[bytes, str]:
+    """A target as a proxy would get it (RFC 9112, section 3.2.2)."""
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme.lower() not in ("http", "https", "ws", "wss") or not parts.netloc:
+        raise InvalidRequest("the request target must be a path")
+    return parts.netloc.encode("latin-1"), parts.path or "/"
+
+
+def _header(scope: Any, name: bytes) -> bytes | None:
+    for key, value in scope["headers"]:
+        if key.lower() == name:
+            return bytes(value)
+    return None
+
+
+def _request_id(given: bytes | None) -> str:
+    """The caller's own where it is short and printable ASCII, else a new one."""
+    if given is not None and _REQUEST_ID.match(given):
+        return given.decode("ascii")
+    return uuid.uuid4().hex
+
+
+_STARTS = frozenset({"http.response.start", "websocket.http.response.start", "websocket.accept"})
+
+
+def _with_request_id(send: Send, request_id: bytes) -> Send:
+    async def sending(message: Any) -> None:
+        if message["type"] in _STARTS:
+            headers = [*message.get("headers", ()), (b"x-request-id", request_id)]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return sending

@@ -1,0 +1,145 @@
+"""One page of events.
+
+A page is bounded in count and in bytes, whichever comes first, so that what an answer costs in
+memory does not grow with `limit`; the client goes on from the last sequence it got.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
+
+from s0d.journal.errors import CursorExpired
+from s0d.model.errors import EventCursorExpired, InvalidRequest
+from s0d.model.spec import INT53
+from s0d.wire.event import EventEncoder
+from s0d.wire.session import Cursor as CursorView
+
+from .call import Call
+
+if TYPE_CHECKING:
+    from s0d.supervisor import Session
+
+DEFAULT_LIMIT: Final = 1000
+MAX_LIMIT: Final = 10_000
+_READ: Final = 256 << 10
+
+
+class EventPage:
+    """The answer's data, already encoded: `{"events": […], "cursor": {…}}`."""
+
+    def __init__(self, events: Collection[bytes], cursor: CursorView) -> None:
+        self._events = events
+        self._cursor = cursor
+
+    def json(self) -> bytes:
+        return b'{"events":[%b],"cursor":{"earliest":%d,"latest":%d}}' % (
+            b",".join(self._events),
+            self._cursor.earliest,
+            self._cursor.latest,
+        )
+
+
+async def list_events(call: Call) -> EventPage:
+    session = call.session
+    limit = call.number("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    tail = call.number("tail", None, 1, MAX_LIMIT)
+    after = call.number("after", None, 0, INT53)
+    types = frozenset(t for text in call.query.getlist("type") for t in text.split(",") if t)
+    assert limit is not None
+    if tail is not None and after is not None:
+        raise InvalidRequest("tail: goes back from the latest event and excludes after")
+    events: Collection[bytes]
+    if tail is not None:
+        events = await _newest(session, min(tail, limit), types, call.config.max_page)
+    else:
+        events = await _next(session, after, limit, types, call.config.max_page)
+    journal = session.journal
+    return EventPage(events, CursorView(journal.earliest, journal.latest))
+
+
+async def _next(
+    session: Session, after: int | None, limit: int, types: Collection[str], max_bytes: int
+) -> list[bytes]:
+    """The first `limit` events after a cursor; one event at least, whatever its size."""
+    events: list[bytes] = []
+    size = 0
+
+    def take(event: bytes) -> bool:
+        nonlocal size
+        size += len(event) + 1
+        if size > max_bytes and events:
+            return False
+        events.append(event)
+        return len(events) < limit
+
+    await _scan(session, after, types, take, limit if not types else None)
+    return events
+
+
+async def _newest(
+    session: Session, count: int, types: Collection[str], max_bytes: int
+) -> Collection[bytes]:
+    """The last `count` events, as many of them as fit.
+
+    Where sequences were skipped or types left out, the way back is longer than `count`: it is
+    tried in growing steps, so that at most a third more is read than was needed.
+    """
+    step = count
+    while True:
+        start = max(0, session.journal.earliest - 1)
+        after = max(start, session.journal.latest - step)
+        newest = _Newest(count, max_bytes)
+        try:
+            await _scan(session, after, types, newest.take, None)
+        except EventCursorExpired:
+            continue  # retention went by; look again from what is left
+        if after == start or newest.full:
+            return newest.events
+        step *= 4
+
+
+class _Newest:
+    """Keeps the last of what it is given, within count and bytes."""
+
+    def __init__(self, count: int, max_bytes: int) -> None:
+        self.events: deque[bytes] = deque()
+        self.full = False
+        self._count = count
+        self._room = max_bytes
+
+    def take(self, event: bytes) -> bool:
+        self.events.append(event)
+        self._room -= len(event) + 1
+        self.full = self.full or len(self.events) >= self._count
+        while len(self.events) > self._count or (self._room < 0 and len(self.events) > 1):
+            self._room += len(self.events.popleft()) + 1
+            self.full = True
+        return True
+
+
+async def _scan(
+    session: Session,
+    after: int | None,
+    types: Collection[str],
+    take: Callable[[bytes], bool],
+    max_records: int | None,
+) -> None:
+    """Hand the encoded events after a cursor to `take`, to the end or until it returns False."""
+    encoder = EventEncoder(session.id)
+    last = session.journal.latest  # a busy session would otherwise never be read to its end
+    with session.cursor(after) as cursor:
+        position = cursor.position
+        while cursor.position < last:
+            try:
+                block = await cursor.read_available(_READ, max_records)
+            except CursorExpired as error:
+                if cursor.position > position:
+                    return  # what was read stands; the next page gets the 410
+                raise EventCursorExpired(error.earliest, error.latest) from None
+            if block is None:
+                return
+            for record in block.records:
+                if (not types or record.type in types) and not take(encoder.json(record)):
+                    return

@@ -1,0 +1,146 @@
+"""Every route as data: what serves it, and what an OpenAPI document can be made from.
+
+Paths are written once, below a sandbox; each also answers without the prefix, for the default
+sandbox.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from s0d.model.spec import SentSpec, parse_spec
+from s0d.wire.requests import (
+    AttemptBody,
+    DesiredStateBody,
+    InputBody,
+    ResizeBody,
+    SignalBody,
+    decode,
+)
+from s0d.wire.session import SessionView
+
+from . import page, service, sessions, sse, websocket
+from .auth import Verb
+
+SANDBOX: Final = "/api/v1/sandboxes/<sandbox_id>"
+DEFAULT: Final = "/api/v1"
+
+
+class Kind(enum.Enum):
+    """How a route answers."""
+
+    JSON = enum.auto()
+    EVENT_STREAM = enum.auto()
+    WEBSOCKET = enum.auto()
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a request carries: its type, how it is decoded, what stands for none at all."""
+
+    type: type
+    decode: Callable[[bytes], Any]
+    absent: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method of one path.  `answer` is the type of `data` in the envelope.
+
+    A handler gets a `Call` (and a WebSocket, for one).  `verb` None means that no token is needed.
+    """
+
+    method: str
+    path: str
+    handler: Callable[..., Awaitable[Any]]
+    answer: type | None
+    verb: Verb | None = Verb.CONTROL
+    body: Body | None = None
+    status: int = 200
+    kind: Kind = Kind.JSON
+
+
+def _body(type: Any, *, optional: bool = False) -> Body:
+    return Body(type, partial(decode, type=type), type if optional else None)
+
+
+_SPEC = Body(SentSpec, parse_spec)
+
+
+def _of_session() -> list[Route]:
+    view, read = SessionView, Verb.READ
+    one = "/sessions/<session_id>"
+    return [
+        Route("GET", "/sessions", sessions.list_sessions, sessions.SessionList, read),
+        Route("POST", "/sessions", sessions.create_session, view, body=_SPEC, status=201),
+        Route("GET", one, sessions.get_session, view, read),
+        Route("PUT", one, sessions.update_session, view, body=_SPEC),
+        Route("DELETE", one, sessions.delete_session, sessions.Deleted),
+        Route(
+            "PUT",
+            f"{one}/desired-state",
+            sessions.set_desired_state,
+            view,
+            body=_body(DesiredStateBody),
+        ),
+        Route(
+            "POST",
+            f"{one}/attempts",
+            sessions.create_attempt,
+            view,
+            body=_body(AttemptBody, optional=True),
+            status=201,
+        ),
+        Route(
+            "POST",
+            f"{one}/inputs",
+            sessions.write_input,
+            sessions.InputAccepted,
+            body=_body(InputBody),
+            status=202,
+        ),
+        Route(
+            "POST",
+            f"{one}/signals",
+            sessions.send_signal,
+            sessions.SignalAccepted,
+            body=_body(SignalBody),
+            status=202,
+        ),
+        Route(
+            "PUT",
+            f"{one}/terminal",
+            sessions.resize_terminal,
+            sessions.Resized,
+            body=_body(ResizeBody),
+        ),
+        Route("GET", f"{one}/events", page.list_events, page.EventPage, read),
+        Route(
+            "GET",
+            f"{one}/events/stream",
+            sse.stream_events,
+            None,
+            read,
+            kind=Kind.EVENT_STREAM,
+        ),
+        # A WebSocket takes input, so whoever opens one must be allowed to control the session.
+        Route("GET", f"{one}/ws", websocket.attend, None, kind=Kind.WEBSOCKET),
+    ]
+
+
+def routes() -> list[Route]:
+    """All routes with their full paths; `<name>` stands for a variable segment."""
+    service_routes = [
+        Route("GET", "/healthz", service.healthz, service.Health, None),
+        Route("GET", "/readyz", service.readyz, service.Health, None),
+        Route("GET", "/metadata", service.metadata, service.Metadata, None),
+    ]
+    return service_routes + [
+        Route(r.method, prefix + r.path, r.handler, r.answer, r.verb, r.body, r.status, r.kind)
+        for prefix in (SANDBOX, DEFAULT)
+        for r in _of_session()
+    ]

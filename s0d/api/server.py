@@ -1,0 +1,162 @@
+"""`serve_api`: accepts connections, caps them, and takes them down in order.
+
+Shutdown has two steps, because stopping the sessions lies between them:
+
+1. `shutdown` is set: streams end at once (SSE ends, WebSockets close with 1001), new requests get
+   503.  A client that does not read its stream is cut after the grace period.
+2. `close` is set: nobody is accepted any more, idle connections close, answers that are under way
+   get the grace period, then what is left is cut.
+
+Cancelling the task skips all grace.  Either way no socket stays behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+from collections import Counter
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.trio.worker_context import WorkerContext
+
+from .app import Api, make_app
+from .auth import Peer
+from .config import Address, ApiConfig
+from .connection import Connection, hypercorn_config
+from .listeners import address_of, open_listeners
+
+if TYPE_CHECKING:
+    from s0d.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+async def serve_api(
+    supervisor: Supervisor,
+    config: ApiConfig,
+    *,
+    shutdown: trio.Event | None = None,
+    close: trio.Event | None = None,
+    task_status: trio.TaskStatus[list[Address]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until `shutdown` and `close` are set (`close` None: right after `shutdown`).
+
+    Reports through `task_status` the addresses listened on, with the ports that the system chose,
+    in the order of `config.listen`.  Raises `InvalidRequest` for a configuration that must not be
+    served and `OSError` when it cannot listen.
+    """
+    config.check()
+    shutdown = trio.Event() if shutdown is None else shutdown
+    close = shutdown if close is None else close
+    api = make_app(supervisor, config)
+    async with open_listeners(config.listen) as listeners:
+        server = _Server(api, config)
+        async with trio.open_nursery() as nursery:
+            acceptor = await nursery.start(server.accept, listeners)
+            task_status.started([address_of(listener) for listener in listeners])
+            try:
+                await shutdown.wait()
+                api.streams.stop()
+                nursery.start_soon(server.cut_stuck)
+                await close.wait()
+                acceptor.cancel()
+                await server.drain()
+            finally:
+                server.cut()
+            nursery.cancel_scope.cancel()
+
+
+class _Server:
+    def __init__(self, api: Api, config: ApiConfig) -> None:
+        self._app = ASGIWrapper(api)
+        self._config = config
+        self._hypercorn = hypercorn_config(config)
+        self._context = WorkerContext(None)
+        self._connections: set[Connection] = set()
+        self._peers: Counter[Hashable] = Counter()
+        self._empty = trio.Event()
+
+    async def accept(
+        self,
+        listeners: list[trio.SocketListener],
+        *,
+        task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Accept until the reported scope is cancelled; connections that are open stay."""
+        async with trio.open_nursery() as handlers:
+            with trio.CancelScope() as scope:
+                task_status.started(scope)
+                await trio.serve_listeners(self._serve, listeners, handler_nursery=handlers)
+
+    async def drain(self) -> None:
+        """Close every connection once it has nothing to answer, within the grace period."""
+        await self._context.terminated.set()
+        for connection in list(self._connections):
+            connection.drain()
+        with trio.move_on_after(self._config.grace):
+            while self._connections:
+                self._empty = trio.Event()
+                await self._empty.wait()
+
+    async def cut_stuck(self) -> None:
+        """After the grace period, cut the clients that do not read what they asked for."""
+        await trio.sleep(self._config.grace)
+        for connection in list(self._connections):
+            if connection.stuck_for() >= self._config.grace:
+                connection.abort()
+
+    def cut(self) -> None:
+        for connection in list(self._connections):
+            connection.abort()
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        try:
+            peer, key = _peer_of(stream.socket)
+        except OSError:
+            stream.socket.close()  # gone before we could ask who it was
+            return
+        if not self._admit(key):
+            stream.socket.close()
+            await trio.lowlevel.checkpoint()
+            return
+        connection = Connection(
+            self._app, self._config, self._hypercorn, self._context, stream, peer
+        )
+        self._connections.add(connection)
+        self._peers[key] += 1
+        try:
+            await connection.run()
+        finally:
+            self._connections.discard(connection)
+            self._peers[key] -= 1
+            if not self._peers[key]:
+                del self._peers[key]
+            if not self._connections:
+                self._empty.set()
+
+    def _admit(self, key: Hashable) -> bool:
+        """Is there room for one more, in all and of this peer?"""
+        everyone = len(self._connections)
+        if (
+            everyone < self._config.max_connections
+            and self._peers[key] < self._config.max_connections_per_peer
+        ):
+            return True
+        log.warning("connection refused: %d open, %d of its peer", everyone, self._peers[key])
+        return False
+
+
+def _peer_of(sock: trio.socket.SocketType) -> tuple[Peer | None, Hashable]:
+    """The credentials of a Unix socket's peer, and what connections are counted by."""
+    if sock.family == socket.AF_UNIX:
+        packed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        peer = Peer(*_CREDENTIALS.unpack(packed))
+        return peer, peer.uid
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds a vanished, silent client
+    return None, sock.getpeername()[0]

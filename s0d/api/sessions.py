@@ -1,0 +1,147 @@
+"""The handlers of supervised sessions (wire contract, section 2).
+
+Each is a few lines: what a request means is decided in the supervisor, how it looks in `s0d.wire`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from s0d.model.errors import InvalidRequest
+from s0d.model.session import Phase
+from s0d.model.signals import parse_signal
+from s0d.model.spec import DesiredState
+from s0d.wire.requests import InputBody, ResizeBody
+from s0d.wire.session import SessionView
+
+from .call import Call, Reply
+
+if TYPE_CHECKING:
+    from s0d.supervisor import Session
+
+MAX_LIST: Final = 10_000
+
+_POSITION = re.compile(r"([0-9]{1,20})\.(ses-[0-9a-f-]{12,36})\Z")
+
+
+class SessionList(msgspec.Struct):
+    """`next_cursor` stands where `limit` cut the list; pass it on as `cursor`."""
+
+    sessions: list[SessionView]
+    next_cursor: str | UnsetType = UNSET
+
+
+class Deleted(msgspec.Struct):
+    deleted: bool = True
+
+
+class InputAccepted(msgspec.Struct):
+    input_id: str
+    attempt_id: str
+    duplicate: bool
+    accepted: bool = True
+
+
+class SignalAccepted(msgspec.Struct):
+    accepted: bool = True
+
+
+class Resized(msgspec.Struct):
+    resized: bool = True
+
+
+async def list_sessions(call: Call) -> SessionList:
+    limit = call.number("limit", MAX_LIST, 1, MAX_LIST) or MAX_LIST
+    found = _matching(call)
+    if cursor := call.query.get("cursor"):
+        position = _parse_position(cursor)
+        found = [session for session in found if _position(session) > position]
+    page = SessionList([session.view() for session in found[:limit]])
+    if len(found) > limit:
+        created_at_ns, session_id = _position(found[limit - 1])
+        page.next_cursor = f"{created_at_ns}.{session_id}"
+    return page
+
+
+async def create_session(call: Call) -> Reply:
+    key = call.idempotency_key
+    session, new = await call.sandbox.create(call.body, idempotency_key=key)
+    return Reply(session.view(), 201 if new else 200)
+
+
+async def get_session(call: Call) -> SessionView:
+    return call.session.view()
+
+
+async def update_session(call: Call) -> SessionView:
+    await call.session.update(call.body)
+    return call.session.view()
+
+
+async def delete_session(call: Call) -> Deleted:
+    await call.session.delete()
+    return Deleted()
+
+
+async def set_desired_state(call: Call) -> SessionView:
+    if call.body.desired is DesiredState.RUNNING:
+        await call.session.start()
+    else:
+        await call.session.stop()
+    return call.session.view()
+
+
+async def create_attempt(call: Call) -> SessionView:
+    await call.session.create_attempt(replace_current=bool(call.body.replace_current))
+    return call.session.view()
+
+
+async def write_input(call: Call) -> InputAccepted:
+    body: InputBody = call.body
+    accepted = call.session.accept_input(
+        body.input_id, body.data(), bool(body.eof), body.expected_attempt_id
+    )
+    await call.session.wait_durable(accepted.seq)
+    return InputAccepted(body.input_id, accepted.attempt_id, accepted.duplicate)
+
+
+async def send_signal(call: Call) -> SignalAccepted:
+    signum = parse_signal(call.body.signal)
+    accepted = call.session.accept_signal(signum, call.body.expected_attempt_id)
+    await call.session.wait_durable(accepted.seq)
+    return SignalAccepted()
+
+
+async def resize_terminal(call: Call) -> Resized:
+    body: ResizeBody = call.body
+    accepted = call.session.accept_resize(body.rows, body.cols, body.expected_attempt_id)
+    await call.session.wait_durable(accepted.seq)
+    return Resized()
+
+
+def _matching(call: Call) -> list[Session]:
+    name, phase = call.query.get("name"), call.query.get("phase")
+    if phase and phase not in list(Phase):
+        raise InvalidRequest(f"phase: must be one of {', '.join(Phase)}")
+    return [
+        session
+        for session in call.sandbox.sessions()
+        if (not name or session.record.spec.name == name)
+        and (not phase or session.record.phase == phase)
+    ]
+
+
+def _position(session: Session) -> tuple[int, str]:
+    """Where a session stands in the list; the oldest come first."""
+    return session.record.created_at_ns, session.id
+
+
+def _parse_position(cursor: str) -> tuple[int, str]:
+    match = _POSITION.match(cursor)
+    if match is None:
+        raise InvalidRequest("cursor: must be a next_cursor of an earlier answer")
+    return int(match[1]), match[2]

@@ -74,17 +74,23 @@ class Grid(pyte.Screen):
         if data.isascii():
             self._draw_narrow(data)
             return
+        if set(map(WIDTHS.__getitem__, data)) == {1}:
+            self._draw_others(1, data)
+            return
         for width, group in groupby(data, WIDTHS.__getitem__):
-            text = "".join(group)
-            if width == 1:
-                joined = not text[0].isascii() and self._join(text[0])
-                self._draw_narrow(text[1:] if joined else text)
-            else:
-                for char in text:
-                    if width == 0:
-                        self._combine(char)
-                    elif not self._join(char):
-                        self._draw_wide(char)
+            self._draw_others(width, "".join(group))
+
+    def _draw_others(self, width: int, text: str) -> None:
+        """Draw characters that are all ``width`` columns wide, not all of them ASCII."""
+        if width == 1:
+            joined = not text[0].isascii() and self._join(text[0])
+            self._draw_narrow(text[1:] if joined else text)
+            return
+        for char in text:
+            if width == 0:
+                self._combine(char)
+            elif not self._join(char):
+                self._draw_wide(char)
 
     def _draw_narrow(self, text: str) -> None:
         """Draw characters of one column each."""
@@ -166,8 +172,7 @@ class Grid(pyte.Screen):
 
         xterm draws the parts side by side. A joiner after ASCII joins nothing: it is a stray.
         """
-        place = self._base()
-        if place is None:
+        if not self.buffer[self.cursor.y].wide or (place := self._base()) is None:
             return False
         base = place[0][place[1]].data
         return base[-1:] == ZWJ and not base[0].isascii() and self._combine(char)

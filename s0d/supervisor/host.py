@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import os
 from collections.abc import Mapping
 
 from s0d.process.attribution import TreeRecord
+from s0d.process.cgroup_tree import CgroupTree
+from s0d.process.detect import CgroupHome, detect
 from s0d.process.environment import attempt_environment
+from s0d.process.errors import SpawnErrorKind, system_error
 from s0d.process.input import InputWriter
 from s0d.process.output import OutputPump, drain
 from s0d.process.proc import boot_id
@@ -20,37 +26,87 @@ from s0d.process.tree import EndReport, Tree
 
 from .launch import LaunchPlan
 
+log = logging.getLogger("s0d.host")
+
+
+def open_cgroups(state_dir: str, *, claim: bool) -> CgroupHome | None:
+    """The place for this state directory's cgroups; None where the machine allows none.
+
+    Named by the directory, so that the next daemon finds what this one leaves.
+    """
+    found = detect()
+    if found.base is None:
+        log.info("process trees are owned by /proc: %s", "; ".join(found.missing))
+        return None
+    name = hashlib.blake2b(os.path.realpath(state_dir).encode(), digest_size=6).hexdigest()
+    return CgroupHome.open(found.base, f"s0d-{name}", claim=claim)
+
 
 class ProcessHost:
     """Starts processes for all sandboxes of a supervisor.
 
     `environment` is what every process starts from, before the sandbox's and the session's own.
+    With `home` each attempt is a cgroup in it, which is proof; without, it is the tree that /proc
+    shows.
     """
 
-    def __init__(self, spawner: Spawner, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, spawner: Spawner, environment: Mapping[str, str], home: CgroupHome | None
+    ) -> None:
         self.boot_id = boot_id()
         self._spawner = spawner
         self._environment = dict(environment)
+        self._home = home
         self._scanner = Scanner()
 
     async def launch(
         self, plan: LaunchPlan, sandbox_id: str, env_vars: Mapping[str, str]
     ) -> ProcessLaunch:
         """Start the process of `plan`; raises `SpawnError`."""
+        cgroup = self._make_cgroup(plan.attempt_id)
         request = SpawnRequest(
             attempt_id=plan.attempt_id,
             argv=plan.argv,
             env=self._child_environment(plan, sandbox_id, env_vars),
             cwd=plan.cwd,
             terminal=plan.terminal,
+            cgroup=None if cgroup is None else cgroup.path,
         )
-        process = await self._spawner.spawn(request)
-        tree = ProcTree(record_of(process, plan.attempt_id), self._scanner)
+        try:
+            process = await self._spawner.spawn(request)
+        except BaseException:
+            if cgroup is not None:
+                _remove(cgroup)
+            raise
+        tree: Tree = cgroup or ProcTree(record_of(process, plan.attempt_id), self._scanner)
         return ProcessLaunch(process, tree)
+
+    def _make_cgroup(self, name: str) -> CgroupTree | None:
+        if self._home is None:
+            return None
+        try:
+            return CgroupTree.create(self._home.path, name)
+        except OSError as error:
+            # Going on without would be a promise broken in silence.
+            raise system_error(
+                SpawnErrorKind.SYSTEM, self._home.path, error.errno or 0, "make a cgroup in"
+            ) from error
 
     async def end_recorded(self, record: TreeRecord) -> EndReport:
         """End what is left of an attempt of a dead daemon: only processes proved to be its."""
         return await ProcTree(record, self._scanner).end(0)
+
+    async def end_leftovers(self) -> None:
+        """End and remove the cgroups that a dead daemon left in `home`."""
+        for tree in self._home.leftovers() if self._home is not None else []:
+            report = await tree.end(0)
+            if report.survivors:
+                log.error("processes of a former daemon survive SIGKILL: %s", report.survivors)
+            _remove(tree)
+
+    def close(self) -> None:
+        if self._home is not None:
+            self._home.close()
 
     def _child_environment(
         self, plan: LaunchPlan, sandbox_id: str, env_vars: Mapping[str, str]
@@ -104,8 +160,15 @@ class ProcessLaunch:
         await self._tree.wait_empty()
 
     def close(self) -> None:
-        self._tree.close()
+        _remove(self._tree)
         self._process.close()
+
+
+def _remove(tree: Tree) -> None:
+    try:
+        tree.close()
+    except OSError as error:
+        log.warning("a cgroup cannot be removed: %s", error)
 
 
 def _outputs(process: Process) -> dict[str, OutputPump]:

@@ -26,7 +26,7 @@ from s0d.process.environment import UserEntry, base_environment
 from s0d.process.spawner import Spawner
 
 from . import recovery
-from .host import ProcessHost
+from .host import ProcessHost, open_cgroups
 from .sandbox import Sandbox
 from .session import Session
 from .store import Store
@@ -43,6 +43,8 @@ class Options:
     environment: Mapping[str, str] | None = None
     env_vars: Mapping[str, str] = field(default_factory=dict)
     reset_copied_sessions: bool = False
+    cgroups: bool = True
+    claim_cgroup: bool = False
     registry: ChildRegistry = field(default_factory=ChildRegistry)
     disk: Disk = field(default_factory=RealDisk)
 
@@ -55,6 +57,8 @@ class OptionArguments(TypedDict, total=False):
     environment: Mapping[str, str] | None
     env_vars: Mapping[str, str]
     reset_copied_sessions: bool
+    cgroups: bool
+    claim_cgroup: bool
     registry: ChildRegistry
     disk: Disk
 
@@ -66,6 +70,7 @@ class Supervisor:
         self.sandboxes: dict[str, Sandbox] = {}
         self.stopping = trio.Event()
         self._default = ""
+        self._hosts: list[ProcessHost] = []
 
     @property
     def default(self) -> Sandbox:
@@ -83,8 +88,14 @@ class Supervisor:
         """Begin the orderly stop: sessions end within their grace, then journals close."""
         self.stopping.set()
 
-    def add(self, sandbox: Sandbox) -> None:
+    def close(self) -> None:
+        """Give up what belongs to the machine."""
+        for host in self._hosts:
+            host.close()
+
+    def add(self, sandbox: Sandbox, host: ProcessHost) -> None:
         self.sandboxes[sandbox.id] = sandbox
+        self._hosts.append(host)
         self._default = self._default or sandbox.id
 
 
@@ -101,8 +112,10 @@ async def open_supervisor(
     Options, by keyword: `sandbox_id`; `root`, the working directory of sessions that name none
     (default: the user's home); `environment`, what processes start from (default: the base list
     of `s0d.process.environment`); `env_vars`, the sandbox's own over it; `reset_copied_sessions`,
-    clear the sessions of a directory that belonged to another sandbox or to none; `registry`,
-    shared with a reaper of the same program; `disk`, for tests.
+    clear the sessions of a directory that belonged to another sandbox or to none; `cgroups`,
+    False to do without them; `claim_cgroup`, move this process into a cgroup of its own, so that
+    controllers can be passed on (only a daemon may do that to itself); `registry`, shared with a
+    reaper of the same program; `disk`, for tests.
     """
     supervisor = Supervisor()
     with _single_error():
@@ -169,7 +182,11 @@ async def _start(
         environment = base_environment(os.environ, user)
     store = Store(os.path.join(state_dir, "sandboxes", options.sandbox_id), options.disk)
     record = await trio.to_thread.run_sync(partial(take_ownership, state_dir, store, options))
-    host = ProcessHost(spawner, environment)
+    home = None
+    if options.cgroups:
+        open_home = partial(open_cgroups, state_dir, claim=options.claim_cgroup)
+        home = await trio.to_thread.run_sync(open_home)
+    host = ProcessHost(spawner, environment, home)
     sandbox = Sandbox(
         record,
         store,
@@ -182,7 +199,7 @@ async def _start(
     await _recover(sandbox, store, host, syncer)
     nursery.start_soon(sandbox.snapshots.run)
     nursery.start_soon(sandbox.aging_out.run)
-    supervisor.add(sandbox)
+    supervisor.add(sandbox, host)
 
 
 def _user() -> UserEntry:
@@ -195,6 +212,7 @@ def _user() -> UserEntry:
 
 async def _recover(sandbox: Sandbox, store: Store, host: ProcessHost, syncer: Syncer) -> None:
     found = await trio.to_thread.run_sync(recovery.load, store, syncer)
+    await host.end_leftovers()
     await recovery.end_leftovers(found, host)
     for one in found:
         session = Session(one.record, one.journal, sandbox)
@@ -274,3 +292,4 @@ async def _stop(supervisor: Supervisor) -> None:
             nursery.start_soon(sandbox.suspend)
     for sandbox in supervisor.sandboxes.values():
         await sandbox.close()
+    supervisor.close()

@@ -1,6 +1,6 @@
 """Reading records from segment files, for cursors (in a worker thread) and folds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from s0d.journal import frame, layout
@@ -9,6 +9,8 @@ from s0d.journal.load import read_index
 from s0d.journal.reader import Item, Lost, SegmentReader
 from s0d.journal.record import Record, gap_record, within
 from s0d.journal.segment import Segment, locate
+
+_REPLAY = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -21,6 +23,7 @@ class Extent:
     size: int
     newest_ns: int
     index: list[tuple[int, int]] | None
+    nonce: bytes
     unreadable: str | None
 
     @classmethod
@@ -34,6 +37,7 @@ class Extent:
             segment.size,
             segment.newest_ns,
             index,
+            segment.nonce,
             segment.unreadable,
         )
 
@@ -71,7 +75,7 @@ class SegmentCursor:
     def _start(self, fd: int, extent: Extent) -> SegmentReader:
         index = extent.index
         if index is None:
-            index = read_index(self._disk, fd, extent.size)
+            index = read_index(self._disk, fd, extent.size, extent.nonce)
         expected, offset = locate(index, self.position + 1) or (
             extent.first,
             layout.HEADER_SIZE,
@@ -140,3 +144,23 @@ class SegmentCursor:
 
 def _last_lost(lost: Lost, extent: Extent) -> int:
     return extent.last if lost.last is None else min(lost.last, extent.last)
+
+
+def replay(
+    disk: Disk, path: str, segments: Iterable[Segment], after: int, *, control_only: bool
+) -> Iterator[Record]:
+    """All records beyond ``after``. Segments without a control record are not even opened.
+
+    Raises ``OSError``.
+    """
+    for segment in [one for one in segments if one.last > after]:
+        if control_only and segment.last_control <= after and segment.unreadable is None:
+            continue
+        extent = Extent.of(segment)
+        position = max(after, segment.first - 1)
+        reader = SegmentCursor(disk, path, extent, position, control_only=control_only)
+        try:
+            while records := reader.read(extent, _REPLAY, None)[0]:
+                yield from records
+        finally:
+            reader.close()

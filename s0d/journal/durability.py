@@ -1,38 +1,22 @@
-"""What of one journal is on the disk, and bringing the rest there.
+"""What of one journal is on the disk, and who waits for the rest.
 
 A sync is a round: it is planned on the loop (which files, up to which number), carried out in a
 worker thread, and booked on the loop. All who waited when it was planned are served by it.
-
-A failed ``fdatasync`` is never simply repeated: the kernel may have dropped the pages and would
-then report success. The file is retired from writing, and the next round writes it anew from what
-can still be read (new file, fsync, rename, fsync of the directory); only then its numbers count as
-durable. Until that works, waiters get the error.
 """
 
 import errno
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import trio
 
-from s0d.journal.disk import Disk, opened, opened_directory, read_fully, write_fully
+from s0d.journal.disk import Disk
 from s0d.journal.errors import JournalError
-from s0d.journal.mark import Mark, Marks, write_mark
+from s0d.journal.loop import on_loop, wait_on_loop
+from s0d.journal.mark import Marks
+from s0d.journal.rounds import DirtyFile, Plan
 from s0d.journal.segment import Segment, SharedFile
-
-_COPY = 1024 * 1024
-
-Request = Callable[[bool], None]
-
-
-@dataclass(slots=True, eq=False)
-class DirtyFile:
-    """A segment file with data that is not durable. ``suspect``: a sync of it has failed."""
-
-    segment: Segment
-    file: SharedFile
-    suspect: bool = False
+from s0d.journal.syncer import RETRY, Syncer
 
 
 @dataclass(slots=True, eq=False)
@@ -44,89 +28,33 @@ class Round:
     error: OSError | None = None
 
 
-@dataclass(slots=True)
-class Plan:
-    """What a worker thread is to do; it touches nothing else."""
-
-    path: str
-    files: list[DirtyFile]
-    names: bool
-    mark: Mark | None
-    failed: list[DirtyFile] = field(default_factory=list)
-    mark_failed: bool = False
-    names_done: bool = False
-    error: OSError | None = None
-
-    def carry_out(self, disk: Disk) -> None:
-        """Blocking. Errors are put down in the plan."""
-        for dirty in self.files:
-            self._try(disk, dirty)
-        if self.names and self.error is None:
-            try:
-                _sync_names(disk, self.path)
-                self.names_done = True
-            except OSError as error:
-                self.error = error
-        if self.mark is not None:
-            try:
-                write_mark(disk, self.path, self.mark)
-            except OSError as error:
-                self.mark_failed = True
-                self.error = self.error or error
-
-    def _try(self, disk: Disk, dirty: DirtyFile) -> None:
-        try:
-            if dirty.segment.removed:
-                return  # by retention: nobody can ask for it any more
-            if dirty.suspect:
-                rewrite(disk, self.path, dirty)
-            else:
-                disk.fdatasync(dirty.file.fd)
-        except OSError as error:
-            if not dirty.segment.removed:
-                self.failed.append(dirty)
-                self.error = self.error or error
-
-
-def rewrite(disk: Disk, path: str, dirty: DirtyFile) -> None:
-    """Give a segment whose sync failed a new, durable file with the same content."""
-    name = dirty.segment.name
-    size = dirty.segment.size
-    with opened_directory(disk, path) as directory:
-        with (
-            opened(disk, directory, name) as old,
-            opened(disk, directory, name + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as new,
-        ):
-            # The size as it was counted: what a failed append left behind it is not copied.
-            for offset in range(0, size, _COPY):
-                part = read_fully(disk, old, min(_COPY, size - offset), offset)
-                write_fully(disk, new, part, offset)
-            disk.fsync(new)
-        disk.rename(directory, name + ".new", name)
-        if dirty.segment.removed:  # on the loop, meanwhile: the rename has brought it back
-            disk.unlink(directory, name)
-        disk.fsync(directory)
-
-
-def _sync_names(disk: Disk, path: str) -> None:
-    with opened_directory(disk, path) as directory:
-        disk.fsync(directory)
-
-
 class Durability:
     """The books: dirty files, the durable number, the rounds and their waiters.
 
-    ``request`` is called when a round is wanted: with True at once, with False in a while.
+    ``live`` is False while the journal is worked on in another thread than the loop's: the syncer
+    is not called then.
     """
 
-    def __init__(self, disk: Disk, synced: int, marks: Marks, request: Request) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        path: Callable[[], str],
+        synced: int,
+        marks: Marks,
+        syncer: Syncer | None,
+        limiter: trio.CapacityLimiter | None,
+    ) -> None:
         self._disk = disk
+        self._path = path
         self._marks = marks
-        self._request = request
+        self._syncer = syncer
+        self._limiter = limiter
+        self._lock = trio.Lock()
         self._files: list[DirtyFile] = []
         self._names = False
         self._running: Round | None = None
         self._next: Round | None = None
+        self.live = False
         self.synced = synced
         self.latest = synced
         self.error: OSError | None = None
@@ -138,8 +66,8 @@ class Durability:
         return bool(self._files) or self._names or self._marks.wanted
 
     @property
-    def busy(self) -> bool:
-        """Whether a round is running."""
+    def syncing(self) -> bool:
+        """Whether a round is running; when it ends it asks for another if need be."""
         return self._running is not None
 
     def wrote(self, segment: Segment, file: SharedFile, latest: int) -> None:
@@ -163,23 +91,45 @@ class Durability:
 
     async def wait(self, seq: int) -> None:
         """Until ``seq`` is durable. Raises :class:`JournalError`."""
+        if seq <= self.synced:
+            await trio.lowlevel.checkpoint()
+            return
+        if self._syncer is None:
+            error = await self._sync_alone(seq)
+        else:
+            error = await self._join(seq)
+        if error is not None and self.synced < seq:
+            raise JournalError(f"not durable: {error}", error.errno or errno.EIO) from error
+
+    async def round(self) -> OSError | None:
+        """One whole round from now on; its error."""
+        return await (self._join(None) if self._syncer is not None else self._sync_alone(None))
+
+    async def _join(self, seq: int | None) -> OSError | None:
+        """Wait for the running round where it covers ``seq``, else for the next one."""
         current = self._running
-        if current is None or current.target < seq:
-            current = self.next_round()
+        if current is None or seq is None or current.target < seq:
+            if self._next is None:
+                self._next = Round()
+                self._request(True)
+            current = self._next
         await current.done.wait()
-        if current.error is not None and self.synced < seq:
-            raise not_durable(current.error) from current.error
+        return current.error
 
-    def next_round(self) -> Round:
-        """The round that has not begun; asks for it."""
-        if self._next is None:
-            self._next = Round()
-            self._request(True)
-        return self._next
+    async def _sync_alone(self, seq: int | None) -> OSError | None:
+        """Without a syncer one of those who wait does it for all."""
+        async with self._lock:
+            if seq is None or seq > self.synced:
+                await self._sync(self._limiter)
+            return self.error
 
-    async def sync(self, path: str, limiter: trio.CapacityLimiter | None) -> None:
-        """Run one round. The caller sees to it that none is running."""
-        plan, current = self._begin(path)
+    async def sync_round(self, limiter: trio.CapacityLimiter | None) -> None:
+        """Run one round for the syncer, unless one is running (it asks again when it ends)."""
+        if self.live and not self.syncing:
+            await self._sync(limiter)
+
+    async def _sync(self, limiter: trio.CapacityLimiter | None) -> None:
+        plan, current = self._begin()
         try:
             await trio.to_thread.run_sync(plan.carry_out, self._disk, limiter=limiter)
         except BaseException:
@@ -190,21 +140,36 @@ class Durability:
             raise
         self._finish(plan, current)
 
-    def sync_now(self, path: str) -> None:
-        """Run one round in the calling thread, for closing. Raises ``OSError``."""
-        plan, current = self._begin(path)
+    def sync_now(self) -> None:
+        """Run one round in the calling thread, for opening and closing. Raises ``OSError``.
+
+        A round that the syncer runs is waited for: it may be about data that this one must not
+        take for durable.
+        """
+        while (running := self._running) is not None:
+            wait_on_loop(running.done.wait)
+        plan, current = on_loop(self._begin)
         plan.carry_out(self._disk)
-        self._finish(plan, current)
+        on_loop(lambda: self._finish(plan, current))
         if plan.error is not None:
             raise plan.error
 
-    def _begin(self, path: str) -> tuple[Plan, Round]:
+    def request(self) -> None:
+        """Have the syncer look within its interval."""
+        self._request(False)
+
+    def _request(self, urgent: bool) -> None:
+        if self._syncer is not None and self.live:
+            delay = RETRY if self.error is not None else None
+            self._syncer.request(self, urgent=urgent, delay=delay)
+
+    def _begin(self) -> tuple[Plan, Round]:
         """Plan a round for everything there is."""
         current = self._next or Round()
         self._next = None
         self._running = current
         current.target = self.latest
-        plan = Plan(path, self._files, self._names, self._marks.take())
+        plan = Plan(self._path(), self._files, self._names, self._marks.take())
         self._files = []
         self._names = False
         return plan, current
@@ -236,20 +201,19 @@ class Durability:
                 dirty.file.release()
         self._files = [*failed, *(dirty for dirty in self._files if dirty.file not in again)]
 
-    def abandon(self, error: OSError) -> None:
-        """No round will come: fail the waiters of the next one."""
-        if self._next is not None:
-            self._next.error = error
-            self._next.done.set()
-            self._next = None
+    def abandon_sync(self, error: JournalError) -> None:
+        """No round will come: fail who waits for one."""
+        current, self._next = self._next, None
+        if current is not None:
+            current.error = OSError(error.errno, str(error))
+            current.done.set()
 
-    def drop_files(self) -> None:
-        """Let go of all descriptors."""
+    def close(self) -> None:
+        """Ask for no more rounds and let go of all descriptors."""
+        self.live = False
+        if self._syncer is not None:
+            self._syncer.discard(self)
+        self.abandon_sync(JournalError("the journal is closed", errno.EBADF))
         for dirty in self._files:
             dirty.file.release()
         self._files = []
-
-
-def not_durable(error: OSError) -> JournalError:
-    """The error that a waiter gets."""
-    return JournalError(f"not durable: {error}", error.errno or errno.EIO)

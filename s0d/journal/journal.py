@@ -3,25 +3,26 @@
 import errno
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Self
 
 import trio
 
-from s0d.journal.catchup import Extent, SegmentCursor
+from s0d.journal.catchup import replay
 from s0d.journal.cursor import Cursor
 from s0d.journal.disk import Disk, make_directory, opened_directory
-from s0d.journal.durability import Durability, not_durable
+from s0d.journal.durability import Durability
 from s0d.journal.errors import CursorAhead, CursorExpired, JournalError
+from s0d.journal.loop import on_loop
 from s0d.journal.mark import BLOCK, Mark, Marks, create_mark, write_mark
 from s0d.journal.record import Block, Entry, Limits, Record, gap_record
 from s0d.journal.recovery import Recovered, RecoveryReport, recover
-from s0d.journal.segment import Segment
-from s0d.journal.store import Framed, Run, Store, frame_entries, frame_record, refused
-from s0d.journal.syncer import RETRY, Syncer
+from s0d.journal.retention import Retention
+from s0d.journal.store import Store, frame_entries, frame_record, refused
+from s0d.journal.syncer import Syncer
 from s0d.journal.tail import Tail
 
 TAIL_BYTES = 1024 * 1024
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 def boot_clock() -> float:
@@ -54,22 +55,20 @@ class Journal:
         self.limiter = limiter
         self.recovery: RecoveryReport = recovered.report
         self.ended = False
-        self.checkpointed = 0
-        """The owner's durable snapshot covers control records up to here."""
-        self.checkpoint: Callable[[], int] | None = None
-        """Makes the owner's snapshot durable and returns its number; may raise ``OSError``."""
         self.arrivals = trio.lowlevel.ParkingLot()
         self.tail = Tail(tail_bytes)
         self._closed = False
-        self._live = False
         self._clock = clock
-        self._syncer = syncer
         self._reopen = recovered.reopen
         self._next = recovered.next
+        self._covers = recovered.gap_from or recovered.next
         self._lock = trio.Lock()
         self._marks = Marks(recovered.mark, lambda: (self._next, self.earliest))
         self.store = Store(disk, directory, session_id, limits, recovered.segments, clock)
-        self._durability = Durability(disk, self.latest, self._marks, self._request_sync)
+        self._retention = Retention(self.store)
+        self._durability = Durability(
+            disk, lambda: self.path, self.latest, self._marks, syncer, limiter
+        )
         self.store.durability = self._durability
         newest = recovered.segments[-1:]
         self.last_time_ns: int = newest[0].newest_ns if newest else 0
@@ -173,6 +172,29 @@ class Journal:
         return self.store.limits
 
     @property
+    def checkpointed(self) -> int:
+        """The owner's durable snapshot covers control records up to here."""
+        return self._retention.checkpointed
+
+    @checkpointed.setter
+    def checkpointed(self, seq: int) -> None:
+        self._retention.checkpointed = seq
+
+    @property
+    def checkpoint(self) -> Callable[[], int] | None:
+        """Makes the owner's snapshot durable and returns the number it covers.
+
+        Called by ``append``, ``retire`` and ``set_limits`` before a segment with control records
+        beyond ``checkpointed`` is removed. It may raise ``OSError`` or :class:`JournalError`: the
+        segment then stays, and the call is refused.
+        """
+        return self._retention.checkpoint
+
+    @checkpoint.setter
+    def checkpoint(self, function: Callable[[], int] | None) -> None:
+        self._retention.checkpoint = function
+
+    @property
     def durable(self) -> int:
         """All records up to here are on the disk."""
         return self._durability.synced
@@ -192,12 +214,15 @@ class Journal:
         first = self._next
         self._check_writable(first + len(entries) - 1)
         frames = frame_entries(first, entries)
-        self._write(frames)
+        self._retention.write(frames)
         block = Block(first, [one.record for one in frames], [one.size for one in frames])
         self._next = block.last + 1
         self.last_time_ns = block.records[-1].time_ns
         self.tail.add(block)
-        self._trim(first)
+        # What is published is published: retention that fails here is due again next time.
+        with suppress(JournalError):
+            self._retention.trim(first)
+            self._keep_active()
         if self.arrivals:
             self.arrivals.unpark_all()
         return block
@@ -208,10 +233,12 @@ class Journal:
         With ``control_only`` output is left out, and segments without control records unread.
         Raises :class:`JournalError`.
         """
-        for segment in [one for one in self.store.segments if one.last > after]:
-            if control_only and segment.last_control <= after and segment.unreadable is None:
-                continue
-            yield from self._replay_segment(segment, after, control_only=control_only)
+        try:
+            yield from replay(
+                self.disk, self.path, self.store.segments, after, control_only=control_only
+            )
+        except OSError as error:
+            raise refused(error, "cannot read") from error
 
     def cursor(self, after: int | None) -> Cursor:
         """A reader's place behind ``after``; None: before the earliest record.
@@ -235,30 +262,25 @@ class Journal:
         seq = self.latest if seq is None else seq
         if seq > self.latest:
             raise ValueError(f"{seq} is beyond the latest record")
-        if seq <= self.durable:
-            await trio.lowlevel.checkpoint()
-        elif self._syncer is not None:
-            await self._durability.wait(seq)
-        else:
-            await self._sync_alone(seq)
+        await self._durability.wait(seq)
 
     async def wait_writable(self) -> None:
         """Until there are numbers to give out. Raises :class:`JournalError`."""
-        while self._next >= self._marks.reserved:
+        async with self._lock:
             if not self._marks.reserved:
                 await trio.to_thread.run_sync(self.reserve, limiter=self.limiter)
-                self._request_sync(False)
-                return
-            await self._round()
-            if self._next >= self._marks.reserved and self.sync_error is not None:
-                raise refused(self.sync_error, "cannot reserve numbers")
-        await trio.lowlevel.checkpoint()
+                self._durability.request()
+            while self._next >= self._marks.reserved:
+                error = await self._durability.round()
+                if error is not None and self._next >= self._marks.reserved:
+                    raise refused(error, "cannot reserve numbers")
 
     def set_limits(self, limits: Limits) -> None:
         """Change retention; it applies at once. Raises :class:`JournalError`."""
         self.store.limits = limits
         self.retire(self._clock())
-        self._trim(self._next)
+        self._retention.trim(self._next)
+        self._keep_active()
 
     def retire(self, now: float) -> float | None:
         """Remove what is older than the limit, also the newest segment.
@@ -266,15 +288,9 @@ class Journal:
         ``now`` is on the journal's clock; returns when to look again, None for never. Raises
         :class:`JournalError`.
         """
-        age = self.limits.max_age_seconds
-        segments = self.store.segments
-        while age and segments and segments[0].last >= segments[0].first:
-            due = segments[0].newest_at + age
-            if due > now:
-                return due
-            self._remove_oldest()
+        due = self._retention.retire(now)
         self._keep_active()
-        return None
+        return due
 
     def end(self) -> None:
         """No more records will come: cursors get None after the last one."""
@@ -292,7 +308,7 @@ class Journal:
             return
         mark = self._marks.reserving(self._next)
         # The syncer must not be called from this thread; the next append does it.
-        live, self._live = self._live, False
+        live, self._durability.live = self._durability.live, False
         try:
             if self._marks.current.counter:
                 write_mark(self.disk, self.path, mark)
@@ -301,11 +317,11 @@ class Journal:
                 self._durability.renamed()
             self._marks.book(mark)
             if self.store.writer is None:
-                self.store.prepare(self._next, reopen=self._reopen)
+                self.store.prepare(self._covers, reopen=self._reopen)
         except OSError as error:
             raise refused(error, "cannot reserve numbers") from error
         finally:
-            self._live = live
+            self._durability.live = live
 
     def close(self, *, clean: bool = True) -> None:
         """Sync, note the clean end, let go of all files. Blocks; may be called twice.
@@ -316,56 +332,22 @@ class Journal:
         if self._closed:
             return
         self._closed = True
-        self._live = False
-        self.end()
         try:
+            on_loop(self._stop)
             if clean and self._marks.reserved:
                 self.store.seal()
-                self._durability.sync_now(self.path)
+                self._durability.sync_now()
                 write_mark(self.disk, self.path, self._marks.clean())
         except OSError as error:
             raise refused(error, "not closed cleanly") from error
         finally:
-            self._release()
-
-    # What the syncer calls.
-
-    @property
-    def syncing(self) -> bool:
-        """Whether a round is running."""
-        return self._durability.busy
-
-    async def sync_round(self, limiter: trio.CapacityLimiter | None) -> None:
-        """Run one round, unless one is running (it asks again when it ends)."""
-        if not self._closed and not self.syncing:
-            await self._durability.sync(self.path, limiter)
-
-    def abandon_sync(self, error: JournalError) -> None:
-        """No round will come: fail who waits."""
-        self._durability.abandon(OSError(error.errno, str(error)))
+            on_loop(self._release)
 
     # Inside.
 
-    def _request_sync(self, urgent: bool) -> None:
-        if self._syncer is not None and self._live:
-            delay = RETRY if self._durability.error is not None else None
-            self._syncer.request(self, urgent=urgent, delay=delay)
-
-    async def _round(self) -> None:
-        """One round that begins after now; without a syncer whoever waits does the work."""
-        if self._syncer is not None:
-            await self._durability.next_round().done.wait()
-            return
-        async with self._lock:
-            await self._durability.sync(self.path, self.limiter)
-
-    async def _sync_alone(self, seq: int) -> None:
-        """Without a syncer one of those who wait does it for all."""
-        async with self._lock:
-            if seq > self.durable:
-                await self._durability.sync(self.path, self.limiter)
-                if self.sync_error is not None and seq > self.durable:
-                    raise not_durable(self.sync_error)
+    def _stop(self) -> None:
+        self.end()
+        self._durability.live = False
 
     def _start_new(self) -> None:
         with opened_directory(self.disk, self.path) as directory:
@@ -376,8 +358,8 @@ class Journal:
         self._marks.book(mark)
         self.store.prepare(1, reopen=False)
         self._durability.renamed()
-        self._durability.sync_now(self.path)
-        self._live = True
+        self._durability.sync_now()
+        self._durability.live = True
 
     def _settle(self, recovered: Recovered, *, reserve: bool) -> None:
         """After recovery: reserve, and put the gap record that is due."""
@@ -385,17 +367,16 @@ class Journal:
             self.reserve()
         if recovered.gap_from is not None:
             self._append_gap(recovered.gap_from, recovered.gap_reason)
-        self._live = True
+        self._durability.live = True
 
     def _append_gap(self, first: int, reason: str) -> None:
         record = gap_record(first, self._next, reason, max(time.time_ns(), self.last_time_ns))
-        self._write([frame_record(record, first, bulk=False)])
+        self._retention.write([frame_record(record, first, bulk=False)])
         self._next = record.seq + 1
         self.last_time_ns = record.time_ns
         self.recovery.gap = (first, record.seq)
-        self._trim(record.seq)
         try:
-            self._durability.sync_now(self.path)
+            self._durability.sync_now()
         except OSError as error:
             raise refused(error, "cannot recover the journal") from error
 
@@ -407,92 +388,14 @@ class Journal:
         if last >= self._next + BLOCK // 2:
             raise ValueError(f"at most {BLOCK // 2} records at once")
         if last >= self._marks.reserved:
-            self._request_sync(True)
+            self._durability.request()
             raise JournalError("no reserved numbers are left", errno.EAGAIN)
-
-    def _write(self, frames: list[Framed]) -> None:
-        """Make room, write; on a full disk give up old segments and try again."""
-        store = self.store
-        largest = max([one.size for one in frames])
-        if largest > self.limits.max_bytes // 2:
-            raise ValueError("a record is larger than half of what is retained")
-        while not store.fits(runs := store.plan(frames)) and self._remove_oldest():
-            pass
-        while True:
-            try:
-                store.write(runs)
-            except OSError as error:
-                runs = self._way_out(runs, frames, error)
-            else:
-                return
-
-    def _way_out(self, runs: list[Run], frames: list[Framed], error: OSError) -> list[Run]:
-        """What to try after a failed write: the room kept, then the room of old segments."""
-        store = self.store
-        if any(run.new for run in runs) and (kept := store.without_rolling(frames)):
-            return kept
-        segments, writer = store.segments, store.writer
-        if error.errno not in _NO_SPACE or not segments:
-            raise refused(error, "cannot append") from error
-        if writer is not None and writer.segment is segments[0]:
-            raise refused(error, "cannot append") from error
-        self._remove_oldest()
-        return store.plan(frames)
-
-    def _remove_oldest(self) -> bool:
-        """Remove the oldest segment, once the owner's snapshot covers its control records."""
-        segments = self.store.segments
-        try:
-            if segments and segments[0].last_control > self.checkpointed and self.checkpoint:
-                self.checkpointed = self.checkpoint()
-            return self.store.remove_oldest()
-        except OSError as error:
-            raise refused(error, "cannot remove old records") from error
-
-    def _trim(self, first: int) -> None:
-        """Remove what exceeds the limit after all; records from ``first`` on may be unapplied."""
-        segments = self.store.segments
-        removed = False
-        while self.retained_bytes > self.limits.max_bytes:
-            oldest = segments[0]
-            if first <= oldest.last_control > self.checkpointed:
-                break
-            if not self._remove_oldest():
-                break
-            removed = True
-        if removed:
-            self._keep_active()
 
     def _keep_active(self) -> None:
         """There is always a segment with room for control records."""
         if not self.store.segments and self._marks.reserved:
             self.store.start_empty(self._next)
 
-    def _replay_segment(
-        self, segment: Segment, after: int, *, control_only: bool
-    ) -> Iterator[Record]:
-        extent = Extent.of(segment)
-        try:
-            reader = SegmentCursor(
-                self.disk,
-                self.path,
-                extent,
-                max(after, segment.first - 1),
-                control_only=control_only,
-            )
-            try:
-                while records := reader.read(extent, _REPLAY, None)[0]:
-                    yield from records
-            finally:
-                reader.close()
-        except OSError as error:
-            raise refused(error, "cannot read") from error
-
     def _release(self) -> None:
-        if self._syncer is not None:
-            self._syncer.discard(self)
         self.store.release()
-        self._durability.drop_files()
-
-
-_REPLAY = 1024 * 1024
+        self._durability.close()

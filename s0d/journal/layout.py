@@ -15,12 +15,12 @@ SUFFIX = ".seg"
 
 _NAME = re.compile(r"[0-9]{20}\.seg", re.ASCII)
 _MAGIC = b"s0djrnl\n"
-_HEADER = struct.Struct("<8sI64sQqI")
+_HEADER = struct.Struct("<8sI64sQq8sI")
 HEADER_SIZE = _HEADER.size
 _HEADER_CHECKED = HEADER_SIZE - 4
+NONCE_SIZE = 8
 
-_TRAILER_MAGIC = b"s0dS"
-_TRAILER = struct.Struct("<Q4sI")
+_TRAILER = struct.Struct("<Q8sI")
 TRAILER_SIZE = _TRAILER.size
 
 INDEX_SPACING = 64 * 1024
@@ -45,18 +45,23 @@ def segment_first(name: str) -> int | None:
 
 
 class Header(msgspec.Struct, frozen=True):
-    """A segment's first 96 bytes."""
+    """A segment's first 104 bytes.
+
+    ``nonce`` is random. The trailer repeats it: a child that prints what looks like a footer at
+    the end of a segment does not know it.
+    """
 
     session_id: str
     first: int
     created_ns: int
+    nonce: bytes
 
     def encode(self) -> bytes:
         """Raises ``ValueError`` for a session id over 64 bytes."""
         name = self.session_id.encode()
         if not 0 < len(name) <= 64 or b"\0" in name:
             raise ValueError("a session id has 1 to 64 bytes, none of them zero")
-        data = _HEADER.pack(_MAGIC, VERSION, name, self.first, self.created_ns, 0)
+        data = _HEADER.pack(_MAGIC, VERSION, name, self.first, self.created_ns, self.nonce, 0)
         data = data[:_HEADER_CHECKED]
         return data + checksum(data)
 
@@ -65,7 +70,7 @@ def decode_header(data: bytes) -> Header:
     """Raises :class:`BadLayout`."""
     if len(data) < HEADER_SIZE:
         raise BadLayout("the header is cut")
-    magic, version, name, first, created_ns, crc = _HEADER.unpack_from(data)
+    magic, version, name, first, created_ns, nonce, crc = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise BadLayout("not a segment")
     if google_crc32c.value(bytes(data[:_HEADER_CHECKED])) != crc:
@@ -73,7 +78,7 @@ def decode_header(data: bytes) -> Header:
     if version != VERSION:
         raise UnknownVersion(f"format version {version}")
     try:
-        return Header(name.rstrip(b"\0").decode(), first, created_ns)
+        return Header(name.rstrip(b"\0").decode(), first, created_ns, nonce)
     except UnicodeDecodeError as error:
         raise BadLayout("the session id is no text") from error
 
@@ -103,10 +108,10 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Footer)
 
 
-def encode_footer(footer: Footer, offset: int) -> bytes:
+def encode_footer(footer: Footer, offset: int, nonce: bytes) -> bytes:
     """The footer's frame, to be written at ``offset``, and the trailer that locates it."""
     payload = _encoder.encode(footer)
-    place = _TRAILER.pack(offset, _TRAILER_MAGIC, 0)[: TRAILER_SIZE - 4]
+    place = _TRAILER.pack(offset, nonce, 0)[: TRAILER_SIZE - 4]
     trailer = place + checksum(place)
     return frame.encode_head(payload, frame.FOOTER) + payload + trailer
 
@@ -116,12 +121,12 @@ def footer_bound(entries: int) -> int:
     return frame.HEAD_SIZE + TRAILER_SIZE + 160 + 20 * entries
 
 
-def decode_trailer(data: bytes, size: int) -> int:
-    """The footer's offset, from the last 16 bytes of a file of ``size`` bytes."""
+def decode_trailer(data: bytes, size: int, nonce: bytes) -> int:
+    """The footer's offset, from the last 20 bytes of a file of ``size`` bytes."""
     if len(data) != TRAILER_SIZE:
         raise BadLayout("no trailer")
-    offset, magic, crc = _TRAILER.unpack(data)
-    if magic != _TRAILER_MAGIC or google_crc32c.value(data[: TRAILER_SIZE - 4]) != crc:
+    offset, found, crc = _TRAILER.unpack(data)
+    if found != nonce or google_crc32c.value(data[: TRAILER_SIZE - 4]) != crc:
         raise BadLayout("no trailer")
     if not HEADER_SIZE <= offset <= size - TRAILER_SIZE - frame.HEAD_SIZE:
         raise BadLayout("the trailer points outside")

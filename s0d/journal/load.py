@@ -29,6 +29,7 @@ class Loaded:
     file_size: int
     sealed: bool = False
     torn_at: int | None = None
+    session_id: str | None = None
     reason: str = "numbers are missing"
     damage: list[Damage] = field(default_factory=list)
 
@@ -60,10 +61,10 @@ def load_segment(
     return loaded
 
 
-def read_index(disk: Disk, fd: int, size: int) -> list[tuple[int, int]]:
+def read_index(disk: Disk, fd: int, size: int, nonce: bytes) -> list[tuple[int, int]]:
     """The sparse index of a sealed segment; empty where the footer cannot be read (any more)."""
     try:
-        offset = layout.decode_trailer(*_trailer(disk, fd, size))
+        offset = _footer_offset(disk, fd, size, nonce)
         return _footer_at(disk, fd, offset, size).index
     except layout.BadLayout:
         return []
@@ -82,15 +83,17 @@ def _check_header(disk: Disk, fd: int, loaded: Loaded, session_id: str | None) -
     except layout.BadLayout as error:
         _tell(loaded, 0, str(error))
     else:
+        segment.nonce = header.nonce
+        loaded.session_id = header.session_id
         if session_id is not None and header.session_id != session_id:
             segment.unreadable = f"a segment of another session ({header.session_id})"
         elif header.first != segment.first:
             segment.unreadable = f"a segment that starts with {header.first}"
 
 
-def _trailer(disk: Disk, fd: int, size: int) -> tuple[bytes, int]:
+def _footer_offset(disk: Disk, fd: int, size: int, nonce: bytes) -> int:
     length = layout.TRAILER_SIZE
-    return read_fully(disk, fd, length, max(0, size - length)), size
+    return layout.decode_trailer(read_fully(disk, fd, length, size - length), size, nonce)
 
 
 def _footer_at(disk: Disk, fd: int, offset: int, size: int) -> layout.Footer:
@@ -100,7 +103,7 @@ def _footer_at(disk: Disk, fd: int, offset: int, size: int) -> layout.Footer:
 
 def _read_footer(disk: Disk, fd: int, loaded: Loaded) -> layout.Footer | None:
     try:
-        offset = layout.decode_trailer(*_trailer(disk, fd, loaded.file_size))
+        offset = _footer_offset(disk, fd, loaded.file_size, loaded.segment.nonce)
         loaded.segment.end = offset
         footer = _footer_at(disk, fd, offset, loaded.file_size)
     except layout.BadLayout:
@@ -152,7 +155,7 @@ def _scan(disk: Disk, fd: int, loaded: Loaded, upto: int | None) -> None:
 def _check_frames(disk: Disk, fd: int, loaded: Loaded) -> None:
     """Read the frames of a segment whose footer is good, for the damage in them."""
     segment = loaded.segment
-    index = read_index(disk, fd, loaded.file_size)
+    index = read_index(disk, fd, loaded.file_size, segment.nonce)
     reader = SegmentReader(disk, fd, end=segment.end, expected=segment.first, index=index)
     while (item := reader.next()) is not None:
         if isinstance(item, Lost):

@@ -15,6 +15,7 @@ from s0d.journal.disk import Disk, opened, read_fully, write_fully
 from s0d.journal.load import Damage, Loaded, load_segment
 from s0d.journal.mark import Mark, boot_id, read_mark
 from s0d.journal.record import MAX_SEQ
+from s0d.journal.rounds import NEW_SUFFIX
 from s0d.journal.segment import Segment
 
 JUMP = 1 << 32
@@ -23,6 +24,7 @@ JUMP = 1 << 32
 ASIDE = 4
 """So many files set aside (``*.torn``, ``*.bad``) are kept; older ones make room."""
 _ASIDE_SUFFIXES = (".torn", ".bad")
+_UNFINISHED = layout.SUFFIX + NEW_SUFFIX
 
 
 @dataclass(slots=True)
@@ -59,6 +61,8 @@ def load_all(
         first = layout.segment_first(name)
         if first is not None and first < ceiling:
             firsts.append(first)
+        elif name.endswith(_UNFINISHED):
+            continue
         elif first is not None or not _is_own(name):
             foreign.append(name)
     firsts.sort()
@@ -78,6 +82,9 @@ def recover(
     disk: Disk, directory: int, session_id: str, clock: Callable[[], float], wall_ns: int
 ) -> Recovered:
     """Read everything, put the end in order. Writes only where the end was not a clean one."""
+    for name in disk.listdir(directory):
+        if name.endswith(_UNFINISHED):
+            disk.unlink(directory, name)
     mark, trusted = read_mark(disk, directory)
     # A file that starts where nothing was ever shown is not ours, whatever its name.
     ceiling = mark.reserved + 1 if mark and trusted else MAX_SEQ
@@ -132,6 +139,8 @@ def _put_newest_in_order(
             disk.unlink(directory, newest.segment.name)  # creating it was cut short
         else:
             _set_aside(disk, directory, newest, report)
+    if loaded and loaded[-1].damage and loaded[-1].segment.count == 0:
+        disk.unlink(directory, loaded.pop().segment.name)  # its successor has the same name
     if loaded and loaded[-1].torn_at is not None:
         _cut(disk, directory, loaded[-1], report)
     return loaded
@@ -174,7 +183,7 @@ def _make_room_aside(disk: Disk, directory: int) -> None:
 
 
 def _is_own(name: str) -> bool:
-    return name == "mark" or name.endswith((*_ASIDE_SUFFIXES, ".seg.new"))
+    return name == "mark" or name.endswith(_ASIDE_SUFFIXES)
 
 
 def _estimate_ages(segment: Segment, now: float, wall_ns: int) -> None:

@@ -23,9 +23,10 @@ class Segment:
 
     ``first``..``last`` are the numbers it stands for (``last`` is ``first - 1`` while it is empty).
     ``end`` is where its frames end, ``size`` counts for retention. ``index`` is the sparse index
-    of a segment without a readable footer; None: it is in the footer. ``newest_at`` is on the
-    retention clock. ``unreadable`` says why nothing of it can be served. ``suspect``: a sync of it
-    has failed, it must not be written to. ``removed``: by retention, readers may still be in it.
+    of a segment without a readable footer; None: it is in the footer. ``oldest_at`` and
+    ``newest_at`` are on the retention clock. ``nonce`` is the header's, empty where that is
+    damaged. ``unreadable`` says why nothing of it can be served. ``suspect``: a sync of it has
+    failed, it must not be written to. ``removed``: by retention, readers may still be in it.
     """
 
     first: int
@@ -39,6 +40,7 @@ class Segment:
     oldest_at: float = 0.0
     newest_at: float = 0.0
     index: list[tuple[int, int]] | None = field(default_factory=list)
+    nonce: bytes = b""
     unreadable: str | None = None
     suspect: bool = False
     removed: bool = False
@@ -179,7 +181,7 @@ class SegmentWriter:
         """Write footer and trailer, give back the room kept. A failure leaves it without a footer,
         which costs the next open a scan and nothing else."""
         segment = self.segment
-        data = layout.encode_footer(segment.footer(session_id), segment.end)
+        data = layout.encode_footer(segment.footer(session_id), segment.end, segment.nonce)
         try:
             writev_fully(self._disk, self.file.fd, [data])
             self._disk.ftruncate(self.file.fd, segment.end + len(data))

@@ -13,7 +13,7 @@ from s0d.journal.disk import Disk, opened, opened_directory
 from s0d.journal.durability import Durability
 from s0d.journal.errors import JournalError
 from s0d.journal.load import read_index
-from s0d.journal.record import Entry, Limits, Record, encode_record
+from s0d.journal.record import GAP, Entry, Limits, Record, encode_record
 from s0d.journal.segment import Segment, SegmentWriter, SharedFile, writev_fully
 
 _MIN_SEGMENT = 16 * 1024
@@ -53,6 +53,8 @@ def frame_entries(first: int, entries: Sequence[Entry]) -> list[Framed]:
     """Number and encode. Raises ``TypeError`` or ``ValueError`` for what cannot be stored."""
     frames = []
     for seq, entry in enumerate(entries, first):
+        if entry.type == GAP:
+            raise ValueError("gaps are told by the journal itself")
         record = Record(seq, *entry[:5])
         frames.append(frame_record(record, seq, bulk=entry.bulk))
     return frames
@@ -97,6 +99,18 @@ class Store:
     def roll_size(self) -> int:
         """At this size a segment is full."""
         return max(_MIN_SEGMENT, min(_MAX_SEGMENT, self.limits.max_bytes // _PARTS))
+
+    @property
+    def oldest(self) -> Segment | None:
+        """The oldest segment, where it holds anything."""
+        first = self.segments[0] if self.segments else None
+        return first if first is not None and first.last >= first.first else None
+
+    @property
+    def has_sealed(self) -> bool:
+        """Whether there is a segment besides the one being written."""
+        writer = self.writer
+        return bool(self.segments) and (writer is None or self.segments[0] is not writer.segment)
 
     def find(self, seq: int) -> Segment | None:
         """The segment that stands for ``seq``."""
@@ -169,9 +183,9 @@ class Store:
 
     def remove_oldest(self) -> bool:
         """Unlink the oldest segment that holds anything. False: there is none."""
-        if not self.segments or self.segments[0].last < self.segments[0].first:
+        segment = self.oldest
+        if segment is None:
             return False
-        segment = self.segments[0]
         segment.removed = True  # before the unlink: see rewrite() in durability
         try:
             self._unlink(segment.name)
@@ -214,8 +228,8 @@ class Store:
 
     def _start(self, first: int) -> SegmentWriter:
         """A new segment file with its header."""
-        segment = Segment(first, first - 1)
-        header = layout.Header(self._session_id, first, time.time_ns()).encode()
+        segment = Segment(first, first - 1, nonce=os.urandom(layout.NONCE_SIZE))
+        header = layout.Header(self._session_id, first, time.time_ns(), segment.nonce).encode()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
         with opened_directory(self._disk, self.path) as directory:
             file = SharedFile(self._disk, self._disk.open(directory, segment.name, flags))
@@ -241,7 +255,7 @@ class Store:
         with opened_directory(self._disk, self.path) as directory:
             if segment.index is None:
                 with opened(self._disk, directory, segment.name) as fd:
-                    segment.index = read_index(self._disk, fd, segment.size)
+                    segment.index = read_index(self._disk, fd, segment.size, segment.nonce)
             fd = self._disk.open(directory, segment.name, os.O_WRONLY | os.O_APPEND)
         file = SharedFile(self._disk, fd)
         writer = SegmentWriter(self._disk, file, segment, self._allocation_step)

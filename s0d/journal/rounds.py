@@ -1,0 +1,98 @@
+"""One sync, as a worker thread carries it out.
+
+A failed ``fdatasync`` is never simply repeated: the kernel may have dropped the pages and would
+then report success. The file is retired from writing, and the next round writes it anew from what
+can still be read (new file, fsync, rename, fsync of the directory); only then its numbers count as
+durable. Until that works, waiters get the error.
+"""
+
+import os
+from dataclasses import dataclass, field
+
+from s0d.journal.disk import Disk, opened, opened_directory, read_fully, write_fully
+from s0d.journal.mark import Mark, write_mark
+from s0d.journal.segment import Segment, SharedFile
+
+_COPY = 1024 * 1024
+_NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+NEW_SUFFIX = ".new"
+
+
+@dataclass(slots=True, eq=False)
+class DirtyFile:
+    """A segment file with data that is not durable. ``suspect``: a sync of it has failed."""
+
+    segment: Segment
+    file: SharedFile
+    suspect: bool = False
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a worker thread is to do; it touches nothing else."""
+
+    path: str
+    files: list[DirtyFile]
+    names: bool
+    mark: Mark | None
+    failed: list[DirtyFile] = field(default_factory=list)
+    mark_failed: bool = False
+    names_done: bool = False
+    error: OSError | None = None
+
+    def carry_out(self, disk: Disk) -> None:
+        """Blocking. Errors are put down in the plan; a failure does not keep the rest undone."""
+        for dirty in self.files:
+            self._try(disk, dirty)
+        if self.names and self.error is None:
+            try:
+                _sync_names(disk, self.path)
+                self.names_done = True
+            except OSError as error:
+                self.error = error
+        if self.mark is not None:
+            try:
+                write_mark(disk, self.path, self.mark)
+            except OSError as error:
+                self.mark_failed = True
+                self.error = self.error or error
+
+    def _try(self, disk: Disk, dirty: DirtyFile) -> None:
+        try:
+            if dirty.segment.removed:
+                return  # by retention: nobody can ask for it any more
+            if dirty.suspect:
+                rewrite(disk, self.path, dirty)
+            else:
+                disk.fdatasync(dirty.file.fd)
+        except OSError as error:
+            if not dirty.segment.removed:
+                self.failed.append(dirty)
+                self.error = self.error or error
+
+
+def rewrite(disk: Disk, path: str, dirty: DirtyFile) -> None:
+    """Give a segment whose sync failed a new, durable file with the same content."""
+    name = dirty.segment.name
+    size = dirty.segment.size
+    with opened_directory(disk, path) as directory:
+        with (
+            opened(disk, directory, name) as old,
+            opened(
+                disk, directory, name + NEW_SUFFIX, os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            ) as new,
+        ):
+            # The size as it was counted: what a failed append left behind it is not copied.
+            for offset in range(0, size, _COPY):
+                part = read_fully(disk, old, min(_COPY, size - offset), offset)
+                write_fully(disk, new, part, offset)
+            disk.fsync(new)
+        disk.rename(directory, name + NEW_SUFFIX, name)
+        if dirty.segment.removed:  # on the loop, meanwhile: the rename has brought it back
+            disk.unlink(directory, name)
+        disk.fsync(directory)
+
+
+def _sync_names(disk: Disk, path: str) -> None:
+    with opened_directory(disk, path) as directory:
+        disk.fsync(directory)

@@ -319,7 +319,8 @@ class Session:
         self._check_present()
         attempt = self._actor.attempt
         if attempt is None or attempt.launch is None or not attempt.accepts:
-            raise SessionConflict(f"the session is not running (phase {self.phase})")
+            ending = " and its attempt is ending" if self.phase is Phase.RUNNING else ""
+            raise SessionConflict(f"the session is not running (phase {self.phase}{ending})")
         if attempt_id is not None and attempt_id != attempt.id:
             raise SessionConflict("expected_attempt_id: another attempt is current")
         return attempt, attempt.launch

@@ -20,7 +20,7 @@ def test_a_signal_may_be_written_in_many_ways(text: str | int) -> None:
     "text", ["", "0", "65", "-9", "SIG", "SIGSIG", "SIG_IGN", "_DFL", "9.0", "KILLL", "１５"]
 )
 def test_what_is_no_signal_is_refused(text: str) -> None:
-    with pytest.raises(InvalidRequest, match="^signal:"):
+    with pytest.raises(InvalidRequest, match=r"^signal:"):
         parse_signal(text)
 
 

@@ -1,0 +1,170 @@
+"""What survives the end of a supervisor, orderly or not, and whose state it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from s0d.model.errors import StateDirectoryError
+from s0d.model.session import Phase
+from s0d.supervisor import open_supervisor
+from tests.support.sessions import (
+    create,
+    follow_until,
+    output_of,
+    reach,
+    read_events,
+    shell,
+    spec_of,
+    told,
+)
+
+
+def sandbox_path(state: Path) -> Path:
+    return state / "sandboxes" / "local"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+async def test_an_orderly_end_is_a_replaced_runtime(state: Path) -> None:
+    async with open_supervisor(state) as supervisor:
+        runs = await create(supervisor, shell("echo first; exec sleep 1000"))
+        stops = await create(
+            supervisor, spec_of("sleep", "1000", lifecycle={"runtime_recovery": "stop"})
+        )
+        ended = await create(supervisor, shell("exit 3"), "key")
+        await reach(ended, Phase.EXITED)
+        await follow_until(runs, "output")
+    async with open_supervisor(state) as supervisor:
+        assert supervisor.default.generation == 2
+        again = supervisor.default.session(runs.id)
+        await reach(again, Phase.RUNNING)
+        events = await read_events(again)
+        assert output_of(events).startswith(b"first\n")
+        assert ("attempt.exited", "runtime_replaced") in told(events)
+        assert ("attempt.starting", "runtime_recovered") in told(events)
+        assert [e.seq for e in events] == list(range(1, len(events) + 1)), "a clean end has no gap"
+        stopped = supervisor.default.session(stops.id)
+        assert (stopped.phase, stopped.record.desired) == (Phase.STOPPED, "stopped")
+        exited = supervisor.default.session(ended.id)
+        assert exited.phase is Phase.EXITED
+        assert exited.record.attempt is not None
+        assert exited.record.attempt.exit_code == 3
+        same, new = await supervisor.default.create(shell("exit 3"), idempotency_key="key")
+        assert (same.id, new) == (ended.id, False)
+        sessions = [s.id for s in supervisor.default.sessions()]
+        assert sessions == [runs.id, stops.id, ended.id]
+
+
+async def test_receipts_survive(state: Path) -> None:
+    async with open_supervisor(state) as supervisor:
+        session = await create(supervisor, spec_of("cat"))
+        attempt_id = (await session.input("i1", b"x")).attempt_id
+    async with open_supervisor(state) as supervisor:
+        again = supervisor.default.session(session.id)
+        accepted = await again.input("i1", b"x")
+        assert (accepted.attempt_id, accepted.duplicate) == (attempt_id, True)
+
+
+async def test_the_record_is_rebuilt_from_the_journal(state: Path) -> None:
+    async with open_supervisor(state) as supervisor:
+        session = await create(supervisor, spec_of("sleep", "1000", name="n"), "k")
+        await session.stop()
+        record = session.view()
+    path = sandbox_path(state) / "sessions" / session.id / "session.json"
+    for damage in (b"", b"{", b'{"id": 3}'):
+        path.write_bytes(damage)
+        async with open_supervisor(state) as supervisor:
+            again = supervisor.default.session(session.id).view()
+            assert (again.spec, again.phase, again.attempt) == (
+                record.spec,
+                record.phase,
+                record.attempt,
+            )
+            assert (
+                await create(supervisor, spec_of("sleep", "1000", name="n"), "k")
+            ).id == session.id
+
+
+async def test_one_session_that_cannot_be_read_keeps_nobody_from_starting(state: Path) -> None:
+    async with open_supervisor(state) as supervisor:
+        broken = await create(supervisor, shell("exit 0"))
+        sound = await create(supervisor, shell("exit 0"))
+        await reach(broken, Phase.EXITED)
+        await reach(sound, Phase.EXITED)
+    directory = sandbox_path(state) / "sessions" / broken.id
+    (directory / "session.json").write_bytes(b"rubbish")
+    for segment in (directory / "journal").glob("*.seg"):
+        segment.write_bytes(b"rubbish")
+    async with open_supervisor(state) as supervisor:
+        assert supervisor.default.session(sound.id).phase is Phase.EXITED
+
+
+async def test_one_directory_has_one_supervisor(state: Path) -> None:
+    async with open_supervisor(state):
+        with pytest.raises(StateDirectoryError, match=str(os.getpid())):
+            async with open_supervisor(state):
+                pass
+    async with open_supervisor(state):
+        pass
+
+
+async def test_a_directory_that_others_can_write_to_is_refused(state: Path) -> None:
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+    with pytest.raises(StateDirectoryError, match="chmod 700"):
+        async with open_supervisor(state):
+            pass
+    state.chmod(0o700)
+    async with open_supervisor(state):
+        pass
+
+
+# -- the owner -------------------------------------------------------------------------------
+
+
+async def make_copied_state(state: Path, owner: str | None) -> str:
+    """State of sandbox `local` that says it belongs to `owner`; returns its session."""
+    async with open_supervisor(state) as supervisor:
+        session = await create(supervisor, spec_of("sleep", "1000"))
+    marker = sandbox_path(state) / "sandbox.json"
+    if owner is None:
+        marker.unlink()
+    else:
+        marker.write_text(json.dumps({**json.loads(marker.read_text()), "id": owner}))
+    return session.id
+
+
+async def test_foreign_state_is_refused(state: Path) -> None:
+    await make_copied_state(state, "other")
+    before = sorted(sandbox_path(state).rglob("*"))
+    with pytest.raises(StateDirectoryError, match=r"'other'.*reset-copied-sessions"):
+        async with open_supervisor(state):
+            pass
+    assert sorted(sandbox_path(state).rglob("*")) == before
+
+
+@pytest.mark.parametrize("owner", ["other", None])
+async def test_reset_clears_foreign_and_ownerless_sessions_before_anything_starts(
+    state: Path, owner: str | None
+) -> None:
+    await make_copied_state(state, owner)
+    async with open_supervisor(state, reset_copied_sessions=True) as supervisor:
+        assert supervisor.default.sessions() == []
+        kept = await create(supervisor, spec_of("sleep", "1000"))
+    # A repeated activation finds a matching owner and keeps its sessions.
+    async with open_supervisor(state, reset_copied_sessions=True) as supervisor:
+        assert [s.id for s in supervisor.default.sessions()] == [kept.id]
+
+
+async def test_ownerless_state_is_adopted(state: Path) -> None:
+    session_id = await make_copied_state(state, None)
+    async with open_supervisor(state) as supervisor:
+        await reach(supervisor.default.session(session_id), Phase.RUNNING)
+    assert json.loads((sandbox_path(state) / "sandbox.json").read_text())["id"] == "local"

@@ -103,6 +103,10 @@ class Host(Protocol):
         """The session's record changed: its snapshot is stale."""
         ...
 
+    async def remove(self, session_id: str) -> None:
+        """The session has ended for good: forget it and remove its files."""
+        ...
+
     def aging(self, journal: Journal, max_age_seconds: int) -> None:
         """Retention by age has begun or was changed: the journal wants to be looked at."""
         ...

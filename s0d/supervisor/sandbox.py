@@ -33,7 +33,7 @@ from .launch import Launch, LaunchPlan
 from .recorder import first_entry
 from .session import Session
 from .snapshots import Snapshots
-from .store import Store, remove_tree
+from .store import JOURNAL, Store, remove_tree
 
 log = logging.getLogger("s0d.sandbox")
 
@@ -65,6 +65,7 @@ class Sandbox:
         self._sessions: dict[str, Session] = {}
         self._by_key: dict[str, Session] = {}
         self._creating: dict[str, trio.Event] = {}
+        self._removing: dict[str, trio.Event] = {}
         self.snapshots = Snapshots(store)
         self.aging_out = Aging()
         self.stopping = False
@@ -184,33 +185,37 @@ class Sandbox:
         """Start the task of an adopted session."""
         self._nursery.start_soon(session.run)
 
-    async def delete(self, session: Session) -> None:
-        """Stop `session`, then remove its identity, its journal and its key.
+    async def remove(self, session_id: str) -> None:
+        """Remove identity, journal and key of a session that has ended (`Session.delete`).
 
-        Attached readers receive everything through `attempt.exited` and end; their files go when
-        they have left, or after 10 s.
+        Its files go when its readers have left, or after 10 s.
         """
-        await session.delete()
-        if self._sessions.get(session.id) is not session:
-            return  # another caller was first
+        # Out of the table in the same stretch of code as the look into it: of several callers
+        # one removes, the others wait for it.
+        while (removal := self._removing.get(session_id)) is not None:
+            await removal.wait()
+        session = self._sessions.pop(session_id, None)
+        if session is None:
+            return
+        self._removing[session_id] = done = trio.Event()
+        try:
+            with trio.CancelScope(shield=True):
+                await self._discard(session)
+        except OSError as error:
+            self._sessions[session_id] = session
+            raise Unavailable(f"the session's files cannot be removed: {error}") from None
+        finally:
+            del self._removing[session_id]
+            done.set()
+
+    async def _discard(self, session: Session) -> None:
         self.snapshots.forget(session.id)
         self.aging_out.discard(session.journal)
-        with trio.CancelScope(shield=True):
-            await self._remove(session)
-
-    async def _remove(self, session: Session) -> None:
-        # Out of the tables first: in the same stretch of code as the check above, so that of two
-        # callers one removes.
-        del self._sessions[session.id]
+        path = await trio.to_thread.run_sync(self._store.discard, session.id)
         key = session.record.idempotency_key
-        try:
-            path = await trio.to_thread.run_sync(self._store.discard, session.id)
-        except OSError as error:
-            self._sessions[session.id] = session
-            raise Unavailable(f"the session's files cannot be removed: {error}") from None
-        if key is not None and self._by_key.get(key) is session:
+        if key is not None:
             del self._by_key[key]
-        session.journal.relocate(os.path.join(path, "journal"))
+        session.journal.relocate(os.path.join(path, JOURNAL))
         self._nursery.start_soon(self._clear, session, path)
 
     async def _clear(self, session: Session, path: str) -> None:

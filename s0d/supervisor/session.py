@@ -198,9 +198,10 @@ class Session:
         return await self.wait_durable(seq)
 
     async def delete(self) -> None:
-        """End every process of it; nothing more is recorded, readers get what is there and end.
+        """End every process of it, then remove its identity, its journal and its key.
 
-        Its files are the sandbox's to remove.  A second caller waits like the first.
+        Attached readers receive everything through `attempt.exited` and end.  Of several callers
+        at once each waits, and one removes.
         """
         self._actor.removing = True
         self._actor.cancel_start()
@@ -210,6 +211,7 @@ class Session:
         self._actor.removed = True
         self.journal.end()
         self._actor.change.notify()
+        await self._host.remove(self.id)
 
     async def suspend(self) -> None:
         """The runtime goes away: end the attempt, leave what is wanted as it is."""

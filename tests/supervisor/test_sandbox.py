@@ -190,7 +190,7 @@ async def test_one_key_makes_one_session(supervisor: Supervisor) -> None:
     session = supervisor.default.session(made[0])
     await session.stop()
     assert (await create(supervisor, spec, "k")).id == session.id, "compared as it was created"
-    await supervisor.default.delete(session)
+    await session.delete()
     assert (await create(supervisor, spec_of("true"), "k")).id != session.id
 
 
@@ -208,7 +208,7 @@ async def test_delete_gives_readers_everything_and_leaves_nothing(
 
     async with trio.open_nursery() as nursery:
         await nursery.start(read)
-        await supervisor.default.delete(session)
+        await session.delete()
     assert told(events)[-2:] == [
         ("attempt.stopping", "session_deleted"),
         ("attempt.exited", "session_deleted"),
@@ -226,7 +226,7 @@ async def test_two_deletes_at_once_are_one(supervisor: Supervisor) -> None:
     session = await create(supervisor, spec_of("sleep", "1000"))
     async with trio.open_nursery() as nursery:
         for _ in range(3):
-            nursery.start_soon(supervisor.default.delete, session)
+            nursery.start_soon(session.delete)
     assert supervisor.default.sessions() == []
 
 

@@ -192,6 +192,9 @@ class FakeHost:
     def touched(self, session_id: str) -> None:
         pass
 
+    async def remove(self, session_id: str) -> None:
+        await trio.lowlevel.checkpoint()
+
     def aging(self, journal: object, max_age_seconds: int) -> None:
         pass
 

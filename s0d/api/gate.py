@@ -107,9 +107,9 @@ async def refuse(scope: Any, receive: Any, send: Send, error: S0dError) -> None:
 def _target(scope: Any) -> tuple[bytes | None, str]:
     """Authority (of a target in absolute form) and decoded path.
 
-    Every path that is served consists of unreserved characters.  A percent-encoded slash or
-    anything else that decoding brings in cannot mean one of them: not found, before anything
-    compares or splits it.
+    Every path that is served consists of unreserved characters.  A percent-encoded slash, a
+    doubled one (the router would overlook it) or anything else that decoding brings in cannot
+    mean one of them: not found, before anything compares or splits it.
     """
     raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
     authority = None
@@ -117,7 +117,7 @@ def _target(scope: Any) -> tuple[bytes | None, str]:
         authority, raw = _absolute(raw)
     raw = raw.partition("?")[0].removeprefix(scope.get("root_path", ""))
     path = unquote(raw)
-    if path.count("/") != raw.count("/") or not _PLAIN.match(path):
+    if path.count("/") != raw.count("/") or "//" in path or not _PLAIN.match(path):
         raise NotFound("there is no such path")
     return authority, scope.get("root_path", "") + path
 

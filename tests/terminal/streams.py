@@ -41,45 +41,18 @@ _MODES = st.tuples(
     ),
     st.sampled_from("hl"),
 ).map(lambda pair: f"\x1b[{pair[0]}{pair[1]}")
-_SGR = st.sampled_from(
-    [
-        "",
-        "0",
-        "1",
-        "2;3",
-        "4:3",
-        "7",
-        "22",
-        "31",
-        "42",
-        "91;104",
-        "38;5;200",
-        "48;2;1;2;3",
-        "38:2::9:8:7",
-    ]
-    + ["58;2;1;2;3", "38;5", "49", "39;49", "8;9;53", "999", "4;38:5:3;1"]
-).map(lambda params: f"\x1b[{params}m")
-_ODD = st.sampled_from(
-    ["\x1b[!p", "\x1b[?4m", "\x1b[?6n", "\x1b[1;2A", "\x1b[5J", "\x1b[9K", "\x1b[>4;2m", "\x1b[<u"]
-    + [
-        "\x1b[5 q",
-        "\x1b[?5W",
-        "\x1b[2\n;3H",
-        "\x1b[1\x1b[m",
-        "\x1b[1?m",
-        "\x9b2J",
-        "\x84",
-        "\x8d",
-        "\x85",
-    ]
-    + [
-        "\x1b]0;title\x07",
-        "\x1b]2;t\x1b\\",
-        "\x1b]8;;http://x\x1b\\",
-        "\x1b]52;c;aGk=\x07",
-        "\x1b]1;i\x9c",
-    ]
-    + ["\x1bP1$r0m\x1b\\", "\x1b_Gx\x1b\\", "\x1b^pm\x1b\\", "\x1bXsos\x1b\\", "\x1bkname\x1b\\"]
+_SGR_PARAMS = """
+0 1 2;3 4:3 7 22 31 42 91;104 38;5;200 48;2;1;2;3 38:2::9:8:7 58;2;1;2;3 38;5 49 39;49 8;9;53 999
+4;38:5:3;1
+"""
+_SGR = st.sampled_from(["", *_SGR_PARAMS.split()]).map(lambda params: f"\x1b[{params}m")
+_ODD_SEQUENCES = r"""
+\e[!p \e[?4m \e[?6n \e[1;2A \e[5J \e[9K \e[>4;2m \e[<u \e[5\x20q \e[?5W \e[2\n;3H \e[1\e[m \e[1?m
+\u009b2J \u0084 \u008d \u0085 \e]0;title\a \e]2;t\e\\ \e]8;;http://x\e\\ \e]52;c;aGk=\a \e]1;i\u009c
+\eP1$r0m\e\\ \e_Gx\e\\ \e^pm\e\\ \eXsos\e\\ \ekname\e\\
+"""
+_ODD = st.sampled_from(_ODD_SEQUENCES.replace(r"\e", r"\x1b").split()).map(
+    lambda text: text.encode().decode("unicode_escape")
 )
 
 fragments = st.one_of(
@@ -99,3 +72,27 @@ lines = st.lists(
     max_size=60,
 ).map(b"".join)
 """Output that only ever goes down."""
+
+_COMMON = st.one_of(
+    st.sampled_from(["a", "word ", "x" * 13, "漢字", "é", "│"]),
+    st.sampled_from(["\r\n"] * 3 + ["\n", "\r", "\b", "\x1bM", "\x1bD", "\t"]),
+    st.tuples(_NUMBERS, st.sampled_from("@ABCDEFGJKPXST")).map(lambda at: "\x1b[{}{}".format(*at)),
+    _PLACES,
+    st.sampled_from(["\x1b[2;5r", "\x1b[r", "\x1b[1;3r", "\x1b[?6h", "\x1b[?6l", "\x1b7", "\x1b8"]),
+    st.sampled_from(["\x1b[?1049h", "\x1b[?1049l", "\x1b[4h", "\x1b[4l", "\x1b(0", "\x1b(B"]),
+    st.sampled_from(["", "0", "1", "31", "42", "38;5;99", "7"]).map(lambda n: f"\x1b[{n}m"),
+)
+
+
+def _paired(parts: list[str]) -> str:
+    """Only one alternate screen, entered before it is left: elsewhere xterm and tmux differ."""
+    enter, leave = "\x1b[?1049h", "\x1b[?1049l"
+    kept = [part for part in parts if part not in (enter, leave)]
+    switches = [parts.index(part) for part in (enter, leave) if part in parts]
+    for at, part in zip(sorted(switches), (enter, leave), strict=False):
+        kept.insert(at, part)
+    return "".join(kept)
+
+
+common = st.lists(_COMMON, max_size=30).map(_paired)
+"""What terminals agree about, mostly."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from s0d.terminal import Screen
-
 from s0d.terminal.snapshot import Snapshot
 from tests.terminal.streams import lines, streams
 
@@ -33,7 +34,7 @@ def picture(screen: Screen) -> Snapshot:
 @given(streams, st.lists(st.integers(0, 400), max_size=6))
 def test_a_stream_split_anywhere_shows_the_same_as_the_whole(data: bytes, cuts: list[int]) -> None:
     at = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
-    pieces = [data[start:stop] for start, stop in zip(at, at[1:], strict=False)]
+    pieces = [data[start:stop] for start, stop in itertools.pairwise(at)]
     assert seen(fed(*pieces)) == seen(fed(data))
 
 

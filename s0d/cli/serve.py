@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 )
 @click.option("--sandbox-id", metavar="ID", help="The default sandbox's id; default: local.")
 @click.option("--reset-copied-sessions", is_flag=True, help="Clear another sandbox's sessions.")
+@click.option(
+    "--no-cgroups",
+    "cgroups",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Find processes by /proc alone, also where cgroups could be made.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info"

@@ -26,6 +26,7 @@ class Config:
 
     `listen`: addresses, or sockets that listen already.  `optional_listen`: addresses that are
     left out where they are taken (the default TCP port, which another user's daemon may hold).
+    `cgroups`: False to own process trees by what /proc shows even where cgroups could be made.
     `token`: what a TCP client must show; None only where no TCP address is listened on.
     """
 
@@ -34,6 +35,7 @@ class Config:
     optional_listen: tuple[TcpAddress, ...] = ()
     sandbox_id: str = "local"
     reset_copied_sessions: bool = False
+    cgroups: bool = True
     token: str | None = field(default=None, repr=False)
 
     def check(self) -> None:
@@ -58,6 +60,7 @@ def resolve(
     listen: Sequence[str] = (),
     sandbox_id: str | None = None,
     reset_copied_sessions: bool = False,
+    cgroups: bool = True,
 ) -> Config:
     """The configuration that flags and environment mean; any `listen` replaces both defaults.
 
@@ -71,6 +74,7 @@ def resolve(
         optional_listen=() if listen else (DEFAULT_TCP,),
         sandbox_id=sandbox_id or "local",
         reset_copied_sessions=reset_copied_sessions,
+        cgroups=cgroups,
         token=find_token(state, environ),
     )
     config.check()

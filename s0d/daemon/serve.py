@@ -47,11 +47,12 @@ async def serve(
     Raises `InvalidRequest`, `StateDirectoryError`, or `OSError` for an address that is taken.
     """
     config.check()
-    end = shutdown or trio.Event()
+    end = trio.Event() if shutdown is None else shutdown
     async with open_supervisor(
         config.state_dir,
         sandbox_id=config.sandbox_id,
         reset_copied_sessions=config.reset_copied_sessions,
+        cgroups=config.cgroups,
     ) as supervisor:
         api = config.api((*config.listen, *_bind_free(config.optional_listen)))
         async with trio.open_nursery() as nursery:

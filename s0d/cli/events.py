@@ -95,8 +95,7 @@ class Follower:
         while True:
             try:
                 for event in self._connection():
-                    connected, pause, self._lost_at, self._told = True, _FIRST_PAUSE, None, False
-                    self.seq = event.seq
+                    connected, pause, self.seq = True, _FIRST_PAUSE, event.seq
                     yield event
             except (Unreachable, ConnectionLost) as error:
                 if not connected and isinstance(error, Unreachable):
@@ -111,8 +110,13 @@ class Follower:
     def _connection(self) -> Iterator[Event]:
         last_event_id, self._last_event_id = self._last_event_id, None
         with self._client.stream(self._session, self.seq, last_event_id) as response:
-            self._lost_at = None
-            yield from parse_sse(response.chunks())
+            yield from parse_sse(self._alive(response.chunks()))
+
+    def _alive(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Every byte, also of a comment, proves that the daemon is there."""
+        for chunk in chunks:
+            self._lost_at, self._told = None, False
+            yield chunk
 
     def _refused(self, error: ApiError, connected: bool) -> None:
         """An answer instead of a stream: go on, or say that it is over."""

@@ -13,6 +13,7 @@ from s0d.api.auth import StaticTokens
 from s0d.api.config import Address, ApiConfig, TcpAddress, UnixAddress, parse_address
 from s0d.model.errors import InvalidRequest
 from s0d.model.ids import is_sandbox_id
+from s0d.process.children import ChildRegistry
 
 from .paths import default_socket, default_state_dir
 from .token import find_token
@@ -28,6 +29,8 @@ class Config:
     left out where they are taken (the default TCP port, which another user's daemon may hold).
     `cgroups`: False to own process trees by what /proc shows even where cgroups could be made.
     `token`: what a TCP client must show; None only where no TCP address is listened on.
+    `claim_cgroup` and `registry` are for a daemon that has its process for itself: whether it may
+    move into a cgroup of its own, and the attempts' children, which its reaper leaves alone.
     """
 
     state_dir: Path
@@ -37,6 +40,8 @@ class Config:
     reset_copied_sessions: bool = False
     cgroups: bool = True
     token: str | None = field(default=None, repr=False)
+    claim_cgroup: bool = False
+    registry: ChildRegistry = field(default_factory=ChildRegistry)
 
     def check(self) -> None:
         """Raise `InvalidRequest` for what could not be served."""
@@ -75,6 +80,7 @@ def resolve(
         sandbox_id=sandbox_id or "local",
         reset_copied_sessions=reset_copied_sessions,
         cgroups=cgroups,
+        claim_cgroup=cgroups,
         token=find_token(state, environ),
     )
     config.check()

@@ -47,17 +47,24 @@ async def serve(
     Raises `InvalidRequest`, `StateDirectoryError`, or `OSError` for an address that is taken.
     """
     config.check()
-    end = trio.Event() if shutdown is None else shutdown
-    async with open_supervisor(
-        config.state_dir,
-        sandbox_id=config.sandbox_id,
-        reset_copied_sessions=config.reset_copied_sessions,
-        cgroups=config.cgroups,
-    ) as supervisor:
-        api = config.api((*config.listen, *_bind_free(config.optional_listen)))
-        async with trio.open_nursery() as nursery:
-            addresses = await nursery.start(partial(serve_api, supervisor, api, shutdown=end))
-            task_status.started(Serving(supervisor, addresses, end))
+    shutdown = trio.Event() if shutdown is None else shutdown
+    stopped = trio.Event()
+    # The API outlives the sessions: while they stop, who comes hears 503 instead of silence.
+    async with trio.open_nursery() as nursery:
+        async with open_supervisor(
+            config.state_dir,
+            sandbox_id=config.sandbox_id,
+            reset_copied_sessions=config.reset_copied_sessions,
+            cgroups=config.cgroups,
+            claim_cgroup=config.claim_cgroup,
+            registry=config.registry,
+        ) as supervisor:
+            api = config.api((*config.listen, *_bind_free(config.optional_listen)))
+            start = partial(serve_api, supervisor, api, shutdown=shutdown, close=stopped)
+            addresses = await nursery.start(start)
+            task_status.started(Serving(supervisor, addresses, shutdown))
+            await shutdown.wait()
+        stopped.set()
 
 
 def _bind_free(addresses: Sequence[TcpAddress]) -> list[socket.socket]:

@@ -12,7 +12,9 @@ from functools import partial
 import trio
 
 from s0d import __version__
+from s0d.api.config import UnixAddress
 from s0d.model.errors import S0dError
+from s0d.process.reaper import Reaper
 
 from . import logs
 from .config import Config
@@ -35,11 +37,19 @@ def standalone(config: Config, *, log_format: str, log_level: str, ready_fd: int
     notifier = Notifier(os.environ, ready_fd)
     forced = True
     try:
+        _make_socket_directories(config)
         forced = trio.run(_main, config, notifier)
     except* (S0dError, OSError) as group:
         for error in leaves(group):
             print(f"s0d: {logs.escape(str(error))}", file=sys.stderr)
     return 1 if forced else 0
+
+
+def _make_socket_directories(config: Config) -> None:
+    """A runtime directory does not survive a boot: nobody else makes it for a daemon by hand."""
+    for address in config.listen:
+        if isinstance(address, UnixAddress):
+            os.makedirs(os.path.dirname(address.path), mode=0o700, exist_ok=True)
 
 
 async def _main(config: Config, notifier: Notifier) -> bool:
@@ -48,6 +58,7 @@ async def _main(config: Config, notifier: Notifier) -> bool:
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         async with trio.open_nursery() as watching:
             watching.start_soon(_obey, signals, shutdown, forced, notifier)
+            await watching.start(Reaper(config.registry).run)
             with forced:
                 async with trio.open_nursery() as nursery:
                     serving = await nursery.start(partial(serve, config, shutdown=shutdown))

@@ -125,10 +125,7 @@ async def _read_body(asked: Any, body: Body) -> Any:
         if not data.strip():
             return body.absent()
         _check_json(asked)
-    try:
-        value = body.decode(data)
-    except RecursionError:
-        raise InvalidRequest("the body is nested too deeply") from None
+    value = body.decode(data)
     check = getattr(value, "check", None)
     if check is not None:
         check()

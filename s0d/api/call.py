@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from s0d.model.errors import InvalidRequest, SandboxNotFound, SessionNotFound
 from s0d.model.ids import is_sandbox_id, is_session_id
-from s0d.model.spec import INT53
+from s0d.model.parse import INT53
 
 from .auth import Principal, Verb
 from .config import ApiConfig

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from s0d.journal.errors import CursorExpired
 from s0d.model.errors import EventCursorExpired, InvalidRequest
-from s0d.model.spec import INT53
+from s0d.model.parse import INT53
 from s0d.wire.event import EventEncoder
 from s0d.wire.session import Cursor as CursorView
 

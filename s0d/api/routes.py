@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from s0d.model.spec import SentSpec, parse_spec
+from s0d.model.parse import SentSpec, parse_spec
 from s0d.wire.requests import (
     AttemptBody,
     DesiredStateBody,

@@ -12,7 +12,8 @@ import msgspec
 import pybase64
 
 from s0d.model.errors import InvalidRequest
-from s0d.model.spec import MAX_TERMINAL, DesiredState, explain
+from s0d.model.parse import MAX_TERMINAL, explain
+from s0d.model.spec import DesiredState
 
 MAX_INPUT_ID_BYTES: Final = 255
 
@@ -81,3 +82,5 @@ def decode(body: bytes, type: type[T], *, empty_is: T | None = None) -> T:
         return msgspec.json.decode(body, type=type)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidRequest(explain(error)) from None
+    except RecursionError:  # also in a field that is skipped
+        raise InvalidRequest("nested too deeply") from None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,12 @@ from s0d.model.errors import (
     SessionNotFound,
 )
 from s0d.model.session import Phase, SessionRecord
-from s0d.model.spec import SessionSpec, parse_spec
-from s0d.supervisor.session import Accepted, Attachment
+from s0d.model.parse import parse_spec
+from s0d.model.spec import SessionSpec
+from s0d.supervisor.session import Accepted
 from s0d.wire.session import SessionView, view_session
 
+LIMIT = 10.0  # seconds after which a test is taken to hang
 SPEC = parse_spec({"command": ["true"]})
 
 
@@ -36,12 +38,26 @@ class FakeSession:
             RealDisk(), str(directory / self.id), self.id, Limits(max_bytes, 0)
         )
         self.attachments = 0
+        self._changed = trio.lowlevel.ParkingLot()
         self.removing = False
         self.commands: list[tuple[Any, ...]] = []
         self.refuse: Exception | None = None
         self.durable = trio.Event()
         self.durable.set()
         self.waited: list[int] = []
+
+    def _count(self, change: int) -> None:
+        self.attachments += change
+        self._changed.unpark_all()
+
+    async def until(self, condition: Callable[[FakeSession], bool]) -> None:
+        """Wait for something about attachments or commands."""
+        with trio.fail_after(LIMIT):
+            while not condition(self):
+                await self._changed.park()
+
+    async def detached(self) -> None:
+        await self.until(lambda session: session.attachments == 0)
 
     def append(self, type: str = "output", **fields: Any) -> int:
         """One event; output of `data` on stdout by default."""
@@ -68,8 +84,17 @@ class FakeSession:
         except CursorAhead as error:
             raise InvalidRequest(f"after: beyond {error.latest}") from None
 
-    def attach(self, after: int | None = None) -> Attachment:
-        return Attachment(self, self.cursor(after))  # type: ignore[arg-type]
+    @contextmanager
+    def _attached(self, cursor: Cursor) -> Iterator[Cursor]:
+        self._count(1)
+        try:
+            with cursor:
+                yield cursor
+        finally:
+            self._count(-1)
+
+    def attach(self, after: int | None = None) -> AbstractContextManager[Cursor]:
+        return self._attached(self.cursor(after))
 
     def accept_input(
         self, input_id: str, data: bytes, eof: bool, attempt_id: str | None
@@ -86,6 +111,7 @@ class FakeSession:
         if self.refuse is not None:
             raise self.refuse
         self.commands.append(command)
+        self._changed.unpark_all()
         return Accepted(self.append("noted", number=len(self.commands)), "att-1")
 
     async def wait_durable(self, seq: int) -> None:

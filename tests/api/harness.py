@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -101,8 +102,10 @@ class Wire:
 
     async def until(self, text: bytes) -> bytes:
         """The body so far, once it holds `text`; what stands after `text` is kept."""
+        looked = 0
         with trio.fail_after(LIMIT):
-            while text not in self._data:
+            while self._data.find(text, looked) < 0:
+                looked = max(0, len(self._data) - len(text))
                 assert await self._event() is h11.Data, f"ended with {bytes(self._data)!r}"
         found, _, rest = bytes(self._data).partition(text)
         self._data[:] = rest
@@ -154,7 +157,6 @@ class Socket:
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
-        self.pings = 0
         self._connection = Connection(ConnectionType.CLIENT)
         self._events: list[Any] = []
         self._text = ""
@@ -167,7 +169,7 @@ class Socket:
         return self._connection.send(event)
 
     async def receive(self) -> Any:
-        """The next message (parsed JSON), or `Closed`; b"" when there was no close frame."""
+        """The next message (parsed JSON), `Closed` or `Ping`; b"" without a close frame."""
         with trio.fail_after(LIMIT):
             while True:
                 while not self._events:
@@ -180,9 +182,8 @@ class Socket:
                 if isinstance(event, CloseConnection):
                     return Closed(event.code, event.reason or "")
                 if isinstance(event, Ping):
-                    self.pings += 1
-                    await self.stream.send_all(self._connection.send(event.response()))
-                elif isinstance(event, Message):
+                    return event
+                if isinstance(event, Message):
                     self._text += event.data
                     if event.message_finished:
                         text, self._text = self._text, ""
@@ -219,12 +220,19 @@ class Served:
     close: trio.Event
     streams: list[trio.SocketStream] = field(default_factory=list)
 
-    async def connect(self, *, unix: bool = False) -> Wire:
-        """A connection; it is closed with the server if the test does not do so."""
+    async def connect(self, *, unix: bool = False, window: int = 0) -> Wire:
+        """A connection; it is closed with the server if the test does not do so.
+
+        With a `window` (bytes) the client's kernel takes about that much and no more.
+        """
         if unix:
             self.streams.append(await trio.open_unix_socket(self.path))
         else:
-            self.streams.append(await trio.open_tcp_stream(*self.address))
+            sock = trio.socket.socket()
+            if window:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+            await sock.connect(self.address)
+            self.streams.append(trio.SocketStream(sock))
         return Wire(self.streams[-1])
 
     async def ask(
@@ -238,8 +246,8 @@ class Served:
         async with wire.stream:
             return await wire.ask(method, target, headers, body)
 
-    async def websocket(self, target: str, headers: Any = None) -> Socket:
-        wire = await self.connect()
+    async def websocket(self, target: str, headers: Any = None, window: int = 0) -> Socket:
+        wire = await self.connect(window=window)
         await wire.send(handshake(target, headers))
         with trio.fail_after(LIMIT):
             head = b""

@@ -53,15 +53,20 @@ class Cursor:
     async def read(self, max_bytes: int = DEFAULT_BYTES) -> Block | None:
         """The next block; waits for one. None when the journal has ended and all was read.
 
+        A block from a file has at most ``max_bytes`` (but one record at least). One from memory is
+        an append's own block, the same object for all readers, whatever its size; only a cursor
+        that comes in its middle gets a piece.
+
         Raises :class:`CursorExpired` when retention has overtaken the cursor, and
         :class:`JournalError` when a file cannot be read.
         """
-        block = await self.read_available(max_bytes)
+        await trio.lowlevel.checkpoint()
+        block = await self._advance(max_bytes, None, whole=True)
         while block is None and not self._journal.ended:
             if self.position == self._journal.latest:
                 await self._journal.arrivals.park()
             # No further checkpoint: a live reader keeps up with a writer that yields once a block.
-            block = await self._advance(max_bytes, None)
+            block = await self._advance(max_bytes, None, whole=True)
         return block
 
     async def read_available(
@@ -72,23 +77,27 @@ class Cursor:
         A block has at most ``max_bytes``, but one record at least.
         """
         await trio.lowlevel.checkpoint()
-        return await self._advance(max_bytes, max_records)
+        return await self._advance(max_bytes, max_records, whole=False)
 
-    async def _advance(self, max_bytes: int, max_records: int | None) -> Block | None:
+    async def _advance(
+        self, max_bytes: int, max_records: int | None, *, whole: bool
+    ) -> Block | None:
         if self._closed:
             raise trio.ClosedResourceError("the cursor is closed")
-        block = self._from_tail(max_bytes, max_records)
+        block = self._from_tail(max_bytes, max_records, whole=whole)
         while block is None and self.position < self._journal.latest:
             block = await self._from_file(max_bytes, max_records)
         if block is not None:
             self.position = block.last
         return block
 
-    def _from_tail(self, max_bytes: int, max_records: int | None) -> Block | None:
+    def _from_tail(self, max_bytes: int, max_records: int | None, *, whole: bool) -> Block | None:
         block = self._journal.tail.find(self.position + 1)
         if block is None:
             return None
         self._leave_file()
+        if whole and block.first == self.position + 1:
+            return block
         return block.part(self.position, max_bytes, max_records)
 
     async def _from_file(self, max_bytes: int, max_records: int | None) -> Block | None:

@@ -29,11 +29,7 @@ class Round:
 
 
 class Durability:
-    """The books: dirty files, the durable number, the rounds and their waiters.
-
-    ``live`` is False while the journal is worked on in another thread than the loop's: the syncer
-    is not called then.
-    """
+    """The books: dirty files, the durable number, the rounds and their waiters."""
 
     def __init__(
         self,
@@ -54,7 +50,7 @@ class Durability:
         self._names = False
         self._running: Round | None = None
         self._next: Round | None = None
-        self.live = False
+        self.closed = False
         self.synced = synced
         self.latest = synced
         self.error: OSError | None = None
@@ -125,7 +121,7 @@ class Durability:
 
     async def sync_round(self, limiter: trio.CapacityLimiter | None) -> None:
         """Run one round for the syncer, unless one is running (it asks again when it ends)."""
-        if self.live and not self.syncing:
+        if not self.closed and not self.syncing:
             await self._sync(limiter)
 
     async def _sync(self, limiter: trio.CapacityLimiter | None) -> None:
@@ -159,7 +155,8 @@ class Durability:
         self._request(False)
 
     def _request(self, urgent: bool) -> None:
-        if self._syncer is not None and self.live:
+        # In a worker thread (opening, reserving) nothing is asked for: the next append does it.
+        if self._syncer is not None and not self.closed and trio.lowlevel.in_trio_run():
             delay = RETRY if self.error is not None else None
             self._syncer.request(self, urgent=urgent, delay=delay)
 
@@ -210,7 +207,7 @@ class Durability:
 
     def close(self) -> None:
         """Ask for no more rounds and let go of all descriptors."""
-        self.live = False
+        self.closed = True
         if self._syncer is not None:
             self._syncer.discard(self)
         self.abandon_sync(JournalError("the journal is closed", errno.EBADF))

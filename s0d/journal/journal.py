@@ -307,8 +307,6 @@ class Journal:
         if self._next < self._marks.reserved:
             return
         mark = self._marks.reserving(self._next)
-        # The syncer must not be called from this thread; the next append does it.
-        live, self._durability.live = self._durability.live, False
         try:
             if self._marks.current.counter:
                 write_mark(self.disk, self.path, mark)
@@ -320,8 +318,6 @@ class Journal:
                 self.store.prepare(self._covers, reopen=self._reopen)
         except OSError as error:
             raise refused(error, "cannot reserve numbers") from error
-        finally:
-            self._durability.live = live
 
     def close(self, *, clean: bool = True) -> None:
         """Sync, note the clean end, let go of all files. Blocks; may be called twice.
@@ -347,7 +343,7 @@ class Journal:
 
     def _stop(self) -> None:
         self.end()
-        self._durability.live = False
+        self._durability.closed = True
 
     def _start_new(self) -> None:
         with opened_directory(self.disk, self.path) as directory:
@@ -359,7 +355,6 @@ class Journal:
         self.store.prepare(1, reopen=False)
         self._durability.renamed()
         self._durability.sync_now()
-        self._durability.live = True
 
     def _settle(self, recovered: Recovered, *, reserve: bool) -> None:
         """After recovery: reserve, and put the gap record that is due."""
@@ -367,7 +362,6 @@ class Journal:
             self.reserve()
         if recovered.gap_from is not None:
             self._append_gap(recovered.gap_from, recovered.gap_reason)
-        self._durability.live = True
 
     def _append_gap(self, first: int, reason: str) -> None:
         record = gap_record(first, self._next, reason, max(time.time_ns(), self.last_time_ns))

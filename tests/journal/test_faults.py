@@ -1,0 +1,356 @@
+"""A fault at each operation: nothing acknowledged is lost, memory never runs ahead of disk."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from pathlib import Path
+
+import pytest
+
+from s0d.journal import GAP, Journal, JournalError, Limits, make_directory, write_atomically
+from s0d.journal.disk import opened, opened_directory
+from tests.journal.disks import FailDisk, SimDisk, Stopped
+from tests.journal.tools import contents, control, create, output, reopen, seqs
+
+ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE)
+SMALL = Limits(256 * 1024)
+PATH = "/journal"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("short", [None, 1, 7, 50, 120, 260])
+async def test_a_failed_append_changes_nothing(path: Path, error: int, short: int | None) -> None:
+    disk = FailDisk()
+    journal = create(path, disk)
+    journal.append([control(1)])
+    size, before = journal.retained_bytes, await contents(journal)
+    if short is not None:
+        disk.fail("writev", name=".seg", short=short)
+    disk.fail("writev", error, name=".seg")
+    with pytest.raises(JournalError) as caught:
+        journal.append([output(100), output(100), output(100)])
+    assert caught.value.errno == error
+    assert caught.value.retryable
+    assert (journal.latest, journal.retained_bytes) == (1, size)
+    assert next(path.glob("*.seg")).stat().st_size == size
+    assert await contents(journal) == before
+    assert journal.append([output(5)]).first == 2
+    assert seqs(await contents(journal)) == [1, 2]
+    journal.close()
+
+
+async def test_a_short_write_is_continued(path: Path) -> None:
+    disk = FailDisk()
+    journal = create(path, disk)
+    for short in range(1, 150, 7):
+        disk.fail("writev", name=".seg", short=short)
+        journal.append([output(100)])
+    assert seqs(await contents(journal)) == list(range(1, 23))
+    journal.close()
+
+
+async def test_a_segment_that_cannot_be_cut_back_is_left(path: Path) -> None:
+    """Whole frames of the failed append stay in the file; their numbers are given out again."""
+    disk = FailDisk()
+    journal = create(path, disk)
+    journal.append([control(1)])
+    disk.fail("writev", name=".seg", short=300)
+    disk.fail("writev", errno.EIO, name=".seg")
+    disk.fail("ftruncate", errno.EIO, name=".seg")
+    with pytest.raises(JournalError):
+        journal.append([output(100, 1), output(100, 2), output(100, 3)])
+    records = journal.append([output(50, 9)]).records
+    assert records[0].seq == 2
+    assert len(list(path.glob("*.seg"))) == 2
+    assert (await contents(journal))[1:] == records
+    journal.close(clean=False)
+    journal = reopen(path)
+    again = await contents(journal)
+    assert again[1] == records[0]
+    assert [r.type for r in again] == ["session.updated", "output", GAP]
+    assert journal.recovery.damage == []
+    journal.close()
+
+
+async def test_new_segments_of_a_failed_batch_are_removed(path: Path) -> None:
+    disk = FailDisk()
+    journal = create(path, disk, limits=SMALL)
+    journal.append([control(1)])
+    for failed in range(1, 5):
+        disk.fail("writev", errno.EIO, name=".seg", skip=failed)
+        with pytest.raises(JournalError):
+            journal.append([output(12_000)] * 4)
+        assert len(list(path.glob("*.seg"))) == 1
+        assert journal.latest == 1
+    assert journal.append([output(12_000)] * 4).last == 5
+    journal.close()
+
+
+async def test_nothing_is_written_beside_remains(path: Path) -> None:
+    """A segment of a failed batch that cannot be removed would be taken for the journal's."""
+    disk = FailDisk()
+    journal = create(path, disk, limits=SMALL)
+    disk.fail("writev", errno.EIO, name=".seg", skip=3)
+    point = disk.fail("unlink", errno.EIO, name=".seg", times=None)
+    with pytest.raises(JournalError):
+        journal.append([output(12_000, 1)] * 4)
+    with pytest.raises(JournalError):
+        journal.append([control()])
+    disk.points.remove(point)
+    journal.append([output(100, 7)])
+    assert [r.fields["data"][0] for r in await contents(journal)] == [7]
+    assert len(list(path.glob("*.seg"))) == 1
+    journal.close()
+
+
+async def test_control_records_have_room_on_a_full_disk(path: Path) -> None:
+    disk = SimDisk(capacity=120_000)
+    journal = create(path, disk, limits=Limits(4 << 20))
+    caught: JournalError | None = None
+    for _ in range(10):
+        try:
+            journal.append([control(), output(10_000)])
+        except JournalError as error:
+            caught = error
+    assert caught is not None
+    assert caught.errno == errno.ENOSPC
+    earliest = journal.earliest
+    for n in range(100):
+        journal.append([control(n)])
+    assert journal.earliest == earliest  # nothing was given up for them
+    await journal.wait_durable()
+    journal.close(clean=False)
+
+
+async def test_a_full_disk_costs_the_own_oldest_history_first() -> None:
+    disk = SimDisk(capacity=1_000_000)
+    journal = create("/journal", disk, limits=Limits(1 << 22))
+    for _ in range(20):
+        journal.append([output(100_000)])
+    assert journal.earliest > 1
+    assert seqs(await contents(journal)) == list(range(journal.earliest, 21))
+    assert disk.used() <= 1_000_000
+    journal.close()
+
+
+async def test_space_coming_back_heals(path: Path) -> None:
+    disk = FailDisk()
+    journal = create(path, disk)
+    disk.fail("writev", errno.ENOSPC, times=5)
+    done = 0
+    for _ in range(20):
+        try:
+            journal.append([output(1000, done)])
+            done += 1
+        except JournalError:
+            continue
+    assert done == 15
+    assert [r.fields["data"][0] for r in await contents(journal)] == list(range(15))
+    journal.close()
+
+
+async def test_a_segment_without_footer_is_read_all_the_same(path: Path) -> None:
+    disk = FailDisk()
+    journal = create(path, disk, limits=SMALL)
+    journal.append([output(12_000)])
+    disk.fail("writev", errno.ENOSPC, name="1.seg")
+    journal.append([output(12_000)])
+    assert journal.latest == 2
+    journal.close()
+    journal = reopen(path, limits=SMALL)
+    assert journal.recovery.damage == []
+    assert seqs(await contents(journal)) == [1, 2]
+    journal.close()
+
+
+async def test_a_vanished_directory(path: Path) -> None:
+    journal = create(path, limits=SMALL)
+    journal.append([output(12_000)])
+    path.rename(path.with_name("gone"))
+    with pytest.raises(JournalError) as caught:
+        journal.append([output(12_000)])
+    assert caught.value.errno == errno.ENOENT
+    path.with_name("gone").rename(path)
+    assert journal.append([output(12_000)]).first == 2
+    journal.close()
+
+
+# A failed sync.
+
+
+async def test_a_failed_sync_is_told_and_then_repaired(path: Path) -> None:
+    disk = SimDisk()
+    journal = create(path, disk)
+    journal.append([control(1)])
+    disk.fail_syncs = 1
+    with pytest.raises(JournalError) as caught:
+        await journal.wait_durable()
+    assert caught.value.errno == errno.EIO
+    assert journal.durable == 0
+    journal.append([control(2)])  # into another file
+    await journal.wait_durable()  # the first one is written anew
+    assert journal.sync_error is None
+    disk.power_cut()
+    journal = reopen(path, disk)
+    assert [r.type for r in await contents(journal)] == ["session.updated"] * 2 + [GAP]
+    journal.close()
+
+
+async def test_a_sync_that_keeps_failing_never_acknowledges(path: Path) -> None:
+    disk = SimDisk()
+    journal = create(path, disk)
+    for n in range(5):
+        journal.append([control(n)])
+        disk.fail_syncs = 100
+        with pytest.raises(JournalError):
+            await journal.wait_durable()
+        assert journal.durable == 0
+    disk.fail_syncs = 0
+    await journal.wait_durable()
+    disk.power_cut()
+    assert seqs(await contents(reopen(path, disk)))[:-1] == [1, 2, 3, 4, 5]
+
+
+async def test_a_directory_that_cannot_be_synced(path: Path) -> None:
+    disk = FailDisk()
+    journal = create(path, disk, limits=SMALL)
+    journal.append([output(12_000)])
+    await journal.wait_durable()
+    journal.append([output(12_000)])
+    disk.fail("fsync", errno.EIO, name=str(path))
+    with pytest.raises(JournalError):
+        await journal.wait_durable()
+    await journal.wait_durable()
+    assert journal.durable == 2
+    journal.close()
+
+
+async def test_closing_on_a_failing_disk_is_not_clean(path: Path) -> None:
+    disk = FailDisk()
+    journal = create(path, disk)
+    journal.append([control()])
+    disk.fail("fdatasync", errno.EIO)
+    with pytest.raises(JournalError):
+        journal.close()
+    assert reopen(path).recovery.unclean
+
+
+# A fault, or the end of the process, at every single operation.
+
+
+def story(journal: Journal) -> dict[int, bytes]:
+    """What a session does in its life; returns what was published."""
+    said: dict[int, bytes] = {}
+    for n in range(18):
+        size = (100, 9_000, 40_000)[n % 3]
+        try:
+            block = journal.append([output(size, n), output(10, n)])
+        except JournalError:
+            continue
+        said.update({r.seq: r.fields["data"] for r in block.records})
+    return said
+
+
+async def check(path: str, disk: SimDisk, said: dict[int, bytes]) -> None:
+    """After a crash all that was published and is retained is there, unchanged."""
+    journal = reopen(path, disk, limits=SMALL)
+    records = await contents(journal)
+    data = {r.seq: r.fields["data"] for r in records if r.type == "output"}
+    for seq, expected in said.items():
+        if seq >= journal.earliest:
+            assert data[seq] == expected
+    assert journal.append([control()]).first > max(said, default=0)
+    assert journal.recovery.damage == []
+    journal.close()
+    assert disk.descriptors == 0
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_the_process_ends_at_each_operation(after: bool) -> None:
+    for place in itertools.count():
+        disk = FailDisk(sim := SimDisk(place))
+        said: dict[int, bytes] = {}
+        stop_at(disk, place, after=after)
+        try:
+            live(PATH, disk, said)
+        except Stopped:
+            sim.crash()
+            if "mark" in sim.files(PATH):
+                await check(PATH, sim, said)
+        else:
+            assert place > 100
+            return
+
+
+def live(path: str, disk: FailDisk, said: dict[int, bytes]) -> None:
+    journal = create(path, disk, limits=SMALL)
+    for n in range(18):
+        size = (100, 9_000, 40_000)[n % 3]
+        block = journal.append([output(size, n), output(10, n)])
+        said.update({r.seq: r.fields["data"] for r in block.records})
+    journal.close()
+
+
+def stop_at(disk: FailDisk, place: int, *, after: bool) -> None:
+    """End the process at the operation with this number, whatever it is."""
+    real = disk._do
+    left = [place]
+
+    def do(operation: str, name: str, call: object) -> object:
+        if left[0] == 0:
+            if after:
+                call()  # type: ignore[operator]
+            raise Stopped(operation)
+        left[0] -= 1
+        return real(operation, name, call)  # type: ignore[arg-type]
+
+    def data(operation: str, fd: int, buffers: list[bytes], call: object) -> int:
+        if left[0] == 0:
+            whole = b"".join(buffers)
+            call(whole if after else whole[: len(whole) // 2])  # type: ignore[operator]
+            raise Stopped(operation)
+        left[0] -= 1
+        return call(b"".join(buffers))  # type: ignore[operator, no-any-return]
+
+    disk._do = do  # type: ignore[method-assign, assignment]
+    disk._data = data  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("operation", ["open", "writev", "unlink", "ftruncate", "fallocate"])
+async def test_an_error_at_each_mutation(operation: str, error: int) -> None:
+    for place in itertools.count():
+        disk = FailDisk(sim := SimDisk(place))
+        journal = create(PATH, disk, limits=SMALL)
+        point = disk.fail(operation, error, skip=place)
+        said = story(journal)
+        journal.close(clean=False)
+        sim.crash()
+        await check(PATH, sim, said)
+        if point.hits == 0:
+            assert place
+            return
+
+
+def test_write_atomically_is_old_or_new_whatever_happens() -> None:
+    for seed in range(200):
+        disk = FailDisk(sim := SimDisk(seed))
+        make_directory(disk, "/state/s")
+        write_atomically(disk, "/state/s", "session.json", b"old" * 300)
+        stop_at(disk, seed % 9, after=seed % 2 == 0)
+        acknowledged = False
+        try:
+            write_atomically(disk, "/state/s", "session.json", b"new" * 500)
+            acknowledged = True
+        except Stopped:
+            pass
+        sim.power_cut()
+        with opened_directory(sim, "/state/s") as d, opened(sim, d, "session.json") as fd:
+            content = sim.pread(fd, 10_000, 0)
+        assert content == b"new" * 500 or (content == b"old" * 300 and not acknowledged)

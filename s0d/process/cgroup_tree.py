@@ -102,10 +102,12 @@ class CgroupTree:
             while b"populated 1" in os.pread(events, 4096, 0):
                 await trio.lowlevel.wait_readable(poll)
 
-    async def end(self, grace: float, *, terminal: bool = False) -> EndReport:
+    async def end(
+        self, grace: float, *, terminal: bool = False, signum: int = signals.SIGTERM
+    ) -> EndReport:
         if grace > 0 and self.exists:
             self.thaw()
-            last = [signals.SIGTERM, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
+            last = [signum, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
             self._signal_all(*last)
             with trio.move_on_after(grace):
                 await self.wait_empty()

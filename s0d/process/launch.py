@@ -106,21 +106,26 @@ def _spawn(path: str, request: SpawnRequest, actions: FileActions, cwd_fd: int) 
 def _adopt(pid: int, channels: _Channels, registry: ChildRegistry) -> Launched:
     """Take possession of a child that nobody has waited for yet: its pid is still its own."""
     registry.add(pid)
-    try:
-        pidfd = os.pidfd_open(pid)
-        start_time = proc.start_time(pid)
+    with ExitStack() as undo:
+        undo.callback(_destroy, pid, registry)
+        try:
+            pidfd = os.pidfd_open(pid)
+            undo.callback(os.close, pidfd)
+            start_time = proc.start_time(pid)
+        except OSError as error:
+            raise _resources("process descriptor", error) from error
         if start_time is None:
             raise system_error(SpawnErrorKind.SYSTEM, f"/proc/{pid}/stat", errno.ENOENT)
-    except (OSError, SpawnError) as error:
-        os.killpg(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        registry.discard(pid)
-        if isinstance(error, SpawnError):
-            raise
-        raise _resources("process descriptor", error) from error
+        undo.pop_all()
     return Launched(
         pid, pidfd, start_time, channels.stdin, channels.stdout, channels.stderr, channels.slave
     )
+
+
+def _destroy(pid: int, registry: ChildRegistry) -> None:
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    registry.discard(pid)
 
 
 def _resources(what: str, error: OSError) -> SpawnError:

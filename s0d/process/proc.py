@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+
+_EXEC_LOOKS = 20
+_EXEC_PAUSE = 0.0005
 
 
 class ProcStat(NamedTuple):
@@ -102,13 +106,29 @@ def last_pid() -> int:
 
 
 def environment_value(pid: int, name: str) -> str | None:
-    """`name` in the environment `pid` was started with; None when absent or not to be read."""
+    """`name` in the environment `pid` was started with; None when absent or not to be read.
+
+    In the middle of an exec a process has no environment for a moment, though it is about to
+    have one: that is waited for, a few milliseconds at most.
+    """
     raw = _read(f"/proc/{pid}/environ")
+    for _ in range(_EXEC_LOOKS):
+        if raw != b"" or not _is_in_exec(pid):
+            break
+        time.sleep(_EXEC_PAUSE)
+        raw = _read(f"/proc/{pid}/environ")
     prefix = os.fsencode(name) + b"="
     for entry in (raw or b"").split(b"\0"):
         if entry.startswith(prefix):
             return os.fsdecode(entry[len(prefix) :])
     return None
+
+
+def _is_in_exec(pid: int) -> bool:
+    """Whether there is memory but no place in it for an environment yet."""
+    fields = (_read(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()
+    size, environment_end = (int(fields[at]) for at in (20, 48)) if len(fields) > 48 else (0, 0)
+    return size > 0 and environment_end == 0
 
 
 @functools.cache

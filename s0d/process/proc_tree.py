@@ -15,6 +15,7 @@ from s0d.process.scanner import Scanner, Snapshot, look
 from s0d.process.tree import KILL_PATIENCE, EndReport, Usage
 
 _PASSES = 40
+_SETTLING = 5  # looks that are given to those that were told to stop
 
 
 def record_of(process: Process, attempt_id: str) -> TreeRecord:
@@ -64,17 +65,19 @@ class ProcTree:
         while members := await self._look():
             await wait_gone(members)
 
-    async def end(self, grace: float, *, terminal: bool = False) -> EndReport:
+    async def end(
+        self, grace: float, *, terminal: bool = False, signum: int = signals.SIGTERM
+    ) -> EndReport:
         if grace > 0:
             with trio.CancelScope(shield=True):  # never leave it half way, all stopped
-                await self._ask_to_end(terminal)
+                await self._ask_to_end(signum, terminal)
             with trio.move_on_after(grace):
                 await self.wait_empty()
                 return EndReport()
         return await self._kill()
 
-    async def _ask_to_end(self, terminal: bool) -> None:
-        last = [signals.SIGTERM, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
+    async def _ask_to_end(self, signum: int, terminal: bool) -> None:
+        last = [signum, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
         for stat in await self._stop():
             send(stat, *last)
 
@@ -93,15 +96,17 @@ class ProcTree:
     async def _stop(self) -> list[ProcStat]:
         """Stop all members and return them, once a look has found neither a new one nor a runner.
 
-        After many looks it returns all the same: what cannot be stopped (another user's, one in
+        After some looks it returns all the same: what cannot be stopped (another user's, one in
         an uninterruptible wait) must not keep the others from being ended.
         """
         told: dict[int, int] = {}
         members: list[ProcStat] = []
+        settling = 0
         for _ in range(_PASSES):
             members = await self._look()
             fresh = [stat for stat in members if told.get(stat.pid) != stat.start_time]
-            if not fresh and not any(_runs(stat) for stat in members):
+            settling = 0 if fresh else settling + 1
+            if settling and (settling > _SETTLING or not any(map(_runs, members))):
                 break
             for stat in fresh:
                 told[stat.pid] = stat.start_time

@@ -17,10 +17,20 @@ from s0d.process.errors import SpawnError, SpawnErrorKind, system_error
 
 DEFAULT_PATH = "/bin:/usr/bin"  # execvp(3), where PATH is not set
 
-_CWD_KINDS = {
+_RESOURCE_KINDS = dict.fromkeys(
+    (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE), SpawnErrorKind.RESOURCES
+)
+_CWD_KINDS = _RESOURCE_KINDS | {
     errno.ENOENT: SpawnErrorKind.CWD_NOT_FOUND,
     errno.ENOTDIR: SpawnErrorKind.CWD_NOT_DIRECTORY,
     errno.EACCES: SpawnErrorKind.CWD_DENIED,
+}
+_PROGRAM_KINDS = _RESOURCE_KINDS | {
+    errno.ENOENT: SpawnErrorKind.NOT_FOUND,
+    errno.ENOTDIR: SpawnErrorKind.NOT_FOUND,
+    errno.EACCES: SpawnErrorKind.ACCESS_DENIED,
+    errno.EPERM: SpawnErrorKind.ACCESS_DENIED,
+    errno.ENOEXEC: SpawnErrorKind.BAD_FORMAT,
 }
 
 
@@ -110,18 +120,7 @@ def _check_program(path: str, cwd_fd: int) -> None:
 
 
 def _program_error(path: str, number: int) -> SpawnError:
-    kinds = {
-        errno.ENOENT: SpawnErrorKind.NOT_FOUND,
-        errno.ENOTDIR: SpawnErrorKind.NOT_FOUND,
-        errno.EACCES: SpawnErrorKind.ACCESS_DENIED,
-        errno.EPERM: SpawnErrorKind.ACCESS_DENIED,
-        errno.ENOEXEC: SpawnErrorKind.BAD_FORMAT,
-        errno.EAGAIN: SpawnErrorKind.RESOURCES,
-        errno.ENOMEM: SpawnErrorKind.RESOURCES,
-        errno.EMFILE: SpawnErrorKind.RESOURCES,
-        errno.ENFILE: SpawnErrorKind.RESOURCES,
-    }
-    return system_error(kinds.get(number, SpawnErrorKind.SYSTEM), path, number)
+    return system_error(_PROGRAM_KINDS.get(number, SpawnErrorKind.SYSTEM), path, number)
 
 
 def explain(path: str, number: int, cwd_fd: int) -> SpawnError:

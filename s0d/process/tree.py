@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal as signals
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,8 +53,10 @@ class Tree(Protocol):
         """Wait until no member lives."""
         ...
 
-    async def end(self, grace: float, *, terminal: bool = False) -> EndReport:
-        """End the tree: SIGTERM (a terminal's: SIGHUP too) and SIGCONT to all, then SIGKILL.
+    async def end(
+        self, grace: float, *, terminal: bool = False, signum: int = signals.SIGTERM
+    ) -> EndReport:
+        """End the tree: `signum` (a terminal's: SIGHUP too) and SIGCONT to all, then SIGKILL.
 
         Returns as soon as all are gone.  `grace` is in seconds, 0 kills at once.
         """

@@ -10,7 +10,8 @@ module         holds
 =============  =====================================================================
 `errors`       what can go wrong, by whose fault it is; each error carries its wire code
 `ids`          the form of every identifier, made and checked in one place
-`spec`         the session specification: its defaults, bounds and normal form
+`spec`         the session specification in its normal form
+`parse`        from what a client sends to a specification: defaults, bounds, errors
 `signals`      signal names and numbers as clients write them
 `event`        what an event is, and the names of all event types
 `session`      the record of a session: what the fold of its events amounts to

@@ -1,32 +1,14 @@
-"""The session specification: what a client may ask for, in its normal form.
+"""The session specification in its normal form: every default filled in, every bound checked.
 
-`parse_spec` turns a client's JSON into a `SessionSpec` with every default filled in and every
-bound checked, or raises `InvalidRequest` naming the field by its path and the bound.  The inside
-of s0d sees only normalized values.
-
-Rules that clients of the reference rely on (wire contract, section 2): a zero where a default
-stands means the default; `null` for an optional field means absent, an empty string for an enum
-its default; unknown fields are refused, so that a misspelt policy is never silently ignored.
+The inside of s0d sees only these values; `s0d.model.parse` makes them of what a client sends.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
-
-from .errors import InvalidRequest
-
-INT31: Final = 2**31 - 1
-INT53: Final = 2**53 - 1
-MAX_NAME_BYTES: Final = 255
-MAX_ARGUMENTS: Final = 4096
-MAX_COMMAND_BYTES: Final = 1 << 20
-MAX_READY_OUTPUT_BYTES: Final = 64 << 10
-MAX_TERMINAL: Final = 65535
-MIN_RETENTION_BYTES: Final = 262_144
 
 
 class DesiredState(enum.StrEnum):
@@ -100,6 +82,21 @@ class RetentionSpec(_Struct, frozen=True):
     max_age_seconds: int = 86_400
 
 
+class LimitsSpec(_Struct, frozen=True):
+    """Limits of an attempt (an extension); an unset one is no limit.
+
+    `memory_max_bytes`, `pids_max` and `cpu_max` (processors, 0.5 is half of one) hold for the
+    whole tree, by its cgroup; `nofile` (descriptors) and `core` (bytes, 0: no core dumps) hold for
+    each process.
+    """
+
+    memory_max_bytes: int | UnsetType = UNSET
+    pids_max: int | UnsetType = UNSET
+    cpu_max: float | UnsetType = UNSET
+    nofile: int | UnsetType = UNSET
+    core: int | UnsetType = UNSET
+
+
 class SessionSpec(_Struct, frozen=True):
     """What to run and how; `cwd` stays unset where the sandbox's root is meant."""
 
@@ -111,6 +108,8 @@ class SessionSpec(_Struct, frozen=True):
     lifecycle: LifecycleSpec = LifecycleSpec()
     readiness: ReadinessSpec = ReadinessSpec()
     event_retention: RetentionSpec = RetentionSpec()
+    stop_signal: str | UnsetType = UNSET
+    limits: LimitsSpec | UnsetType = UNSET
 
     def with_desired_state(self, state: DesiredState) -> SessionSpec:
         lifecycle = msgspec.structs.replace(self.lifecycle, desired_state=state)
@@ -124,247 +123,5 @@ class SessionSpec(_Struct, frozen=True):
             and self.env == other.env
             and self.io == other.io
             and self.readiness == other.readiness
+            and self.limits == other.limits
         )
-
-
-# -- what a client sends: every field optional, None standing for absent ------------------------
-
-
-class _Sent(msgspec.Struct, forbid_unknown_fields=True):
-    pass
-
-
-class _SentTerminal(_Sent):
-    rows: int | None = None
-    cols: int | None = None
-    term: str | None = None
-
-
-class _SentIO(_Sent):
-    mode: str | None = None
-    terminal: _SentTerminal | None = None
-
-
-class _SentRestart(_Sent):
-    policy: str | None = None
-    max_restarts: int | None = None
-    window_seconds: int | None = None
-    initial_backoff_ms: int | None = None
-    max_backoff_ms: int | None = None
-
-
-class _SentLifecycle(_Sent):
-    desired_state: str | None = None
-    restart: _SentRestart | None = None
-    runtime_recovery: str | None = None
-    idle_timeout_seconds: int | None = None
-    max_lifetime_seconds: int | None = None
-    stop_grace_period_seconds: int | None = None
-
-
-class _SentReadiness(_Sent):
-    type: str | None = None
-    delay_ms: int | None = None
-    output: str | None = None
-    timeout_ms: int | None = None
-
-
-class _SentRetention(_Sent):
-    max_bytes: int | None = None
-    max_age_seconds: int | None = None
-
-
-class SentSpec(_Sent):
-    """The wire form of a specification, before it is checked and normalized."""
-
-    command: list[str] | None = None
-    name: str | None = None
-    cwd: str | None = None
-    env: dict[str, str] | None = None
-    io: _SentIO | None = None
-    lifecycle: _SentLifecycle | None = None
-    readiness: _SentReadiness | None = None
-    event_retention: _SentRetention | None = None
-
-
-def parse_spec(sent: Any) -> SessionSpec:
-    """Normalize `sent`: JSON bytes, the builtin objects of parsed JSON, or a `SentSpec`."""
-    try:
-        if isinstance(sent, bytes | bytearray | memoryview):
-            sent = msgspec.json.decode(sent, type=SentSpec)
-        elif not isinstance(sent, SentSpec):
-            sent = msgspec.convert(sent, SentSpec)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise InvalidRequest(explain(error)) from None
-    return _normalize(sent)
-
-
-def explain(error: Exception) -> str:
-    """msgspec's own words with the path first: `io.terminal.rows: Expected `int`, got `str``."""
-    message, at, path = str(error).partition(" - at `$.")
-    return f"{path.rstrip('`')}: {message}" if at else message.removesuffix(" - at `$`")
-
-
-def _normalize(sent: SentSpec) -> SessionSpec:
-    return SessionSpec(
-        command=_command(sent.command),
-        name=_name(sent.name),
-        cwd=_cwd(sent.cwd),
-        env=_env(sent.env or {}),
-        io=_io(sent.io or _SentIO()),
-        lifecycle=_lifecycle(sent.lifecycle or _SentLifecycle()),
-        readiness=_readiness(sent.readiness or _SentReadiness()),
-        event_retention=_retention(sent.event_retention or _SentRetention()),
-    )
-
-
-def _command(command: list[str] | None) -> tuple[str, ...]:
-    if not command:
-        raise InvalidRequest("command: at least one string is required")
-    if not command[0].strip():
-        raise InvalidRequest("command[0]: must name a program, it is blank")
-    if len(command) > MAX_ARGUMENTS:
-        raise InvalidRequest(f"command: at most {MAX_ARGUMENTS} strings, got {len(command)}")
-    for i, word in enumerate(command):
-        _text(f"command[{i}]", word)
-    if sum(len(word.encode()) + 1 for word in command) > MAX_COMMAND_BYTES:
-        raise InvalidRequest(f"command: at most {MAX_COMMAND_BYTES} bytes in all")
-    return tuple(command)
-
-
-def _name(name: str | None) -> str | UnsetType:
-    name = (name or "").strip()
-    _text("name", name)
-    if len(name.encode()) > MAX_NAME_BYTES:
-        raise InvalidRequest(f"name: at most {MAX_NAME_BYTES} bytes")
-    return name or UNSET
-
-
-def _cwd(cwd: str | None) -> str | UnsetType:
-    _text("cwd", cwd or "")
-    return cwd or UNSET
-
-
-def _env(env: dict[str, str]) -> dict[str, str]:
-    for name, value in env.items():
-        if not name or "=" in name:
-            raise InvalidRequest("env: a name must not be empty or contain '='")
-        _text("env", name)
-        _text(f"env.{name}", value)
-    return env
-
-
-def _text(path: str, value: str) -> None:
-    """The kernel takes NUL-terminated bytes: no NUL, and nothing that UTF-8 cannot hold."""
-    if "\0" in value:
-        raise InvalidRequest(f"{path}: must not contain NUL")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequest(f"{path}: must be valid Unicode") from None
-
-
-def _io(sent: _SentIO) -> IOSpec:
-    mode = _enum("io.mode", sent.mode, IOMode.PIPES)
-    if mode is IOMode.PIPES:
-        return IOSpec()
-    terminal = sent.terminal or _SentTerminal()
-    _text("io.terminal.term", terminal.term or "")
-    return IOSpec(
-        mode,
-        TerminalSpec(
-            rows=_integer("io.terminal.rows", terminal.rows, 24, MAX_TERMINAL),
-            cols=_integer("io.terminal.cols", terminal.cols, 80, MAX_TERMINAL),
-            term=terminal.term or "xterm-256color",
-        ),
-    )
-
-
-def _lifecycle(sent: _SentLifecycle) -> LifecycleSpec:
-    def seconds(name: str, default: int) -> int:
-        return _integer(f"lifecycle.{name}", getattr(sent, name), default, INT31)
-
-    return LifecycleSpec(
-        desired_state=_enum("lifecycle.desired_state", sent.desired_state, DesiredState.RUNNING),
-        restart=_restart(sent.restart or _SentRestart()),
-        runtime_recovery=_enum(
-            "lifecycle.runtime_recovery", sent.runtime_recovery, RecoveryPolicy.RESTART
-        ),
-        idle_timeout_seconds=seconds("idle_timeout_seconds", 0),
-        max_lifetime_seconds=seconds("max_lifetime_seconds", 0),
-        stop_grace_period_seconds=seconds("stop_grace_period_seconds", 10),
-    )
-
-
-def _restart(sent: _SentRestart) -> RestartSpec:
-    def number(name: str, default: int) -> int:
-        return _integer(f"lifecycle.restart.{name}", getattr(sent, name), default, INT31)
-
-    initial = number("initial_backoff_ms", 250)
-    longest = number("max_backoff_ms", 5000)
-    if longest < initial:
-        if sent.initial_backoff_ms and sent.max_backoff_ms:
-            raise InvalidRequest(
-                f"lifecycle.restart.max_backoff_ms: must be at least initial_backoff_ms ({initial})"
-            )
-        # One of the two is only a default: it gives way to the one that was meant.
-        initial = longest = initial if sent.initial_backoff_ms else longest
-    return RestartSpec(
-        policy=_enum("lifecycle.restart.policy", sent.policy, RestartPolicy.NEVER),
-        max_restarts=number("max_restarts", 5),
-        window_seconds=number("window_seconds", 60),
-        initial_backoff_ms=initial,
-        max_backoff_ms=longest,
-    )
-
-
-def _readiness(sent: _SentReadiness) -> ReadinessSpec:
-    type_ = _enum("readiness.type", sent.type, ReadinessType.PROCESS)
-    timeout = _integer("readiness.timeout_ms", sent.timeout_ms, 30_000, INT31)
-    delay = _integer("readiness.delay_ms", sent.delay_ms, 0, INT31)
-    if type_ is ReadinessType.DELAY:
-        if delay >= timeout:
-            raise InvalidRequest(f"readiness.delay_ms: must be below timeout_ms ({timeout})")
-        return ReadinessSpec(type_, delay_ms=delay, timeout_ms=timeout)
-    if type_ is ReadinessType.OUTPUT:
-        return ReadinessSpec(type_, output=_ready_output(sent.output or ""), timeout_ms=timeout)
-    return ReadinessSpec(type_, timeout_ms=timeout)
-
-
-def _ready_output(output: str) -> str:
-    if not output:
-        raise InvalidRequest("readiness.output: must not be empty for type output")
-    if len(output.encode(errors="surrogatepass")) > MAX_READY_OUTPUT_BYTES:
-        raise InvalidRequest(f"readiness.output: at most {MAX_READY_OUTPUT_BYTES} bytes")
-    try:
-        output.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequest("readiness.output: must be valid Unicode") from None
-    return output
-
-
-def _retention(sent: _SentRetention) -> RetentionSpec:
-    most = _integer("event_retention.max_bytes", sent.max_bytes, 64 << 20, INT53)
-    age = _integer("event_retention.max_age_seconds", sent.max_age_seconds, 86_400, INT53)
-    return RetentionSpec(max(most, MIN_RETENTION_BYTES), age)
-
-
-def _integer(path: str, value: int | None, default: int, most: int) -> int:
-    if not value:  # absent, null and zero all mean the default
-        return default
-    if not 0 < value <= most:
-        raise InvalidRequest(f"{path}: must be from 0 to {most}, got {value}")
-    return value
-
-
-_E = TypeVar("_E", bound=enum.StrEnum)
-
-
-def _enum(path: str, value: str | None, default: _E) -> _E:
-    if not value:
-        return default
-    try:
-        return type(default)(value)
-    except ValueError:
-        known = ", ".join(type(default))
-        raise InvalidRequest(f"{path}: must be one of {known}") from None

@@ -30,7 +30,8 @@ from s0d.model.event import Draft, draft
 from s0d.model.ids import new_attempt_id
 from s0d.model.restart import GiveUp, RestartIn, RestartWindow
 from s0d.model.session import Phase, SessionRecord
-from s0d.model.spec import DesiredState, RecoveryPolicy
+from s0d.model.signals import parse_signal
+from s0d.model.spec import DesiredState, LimitsSpec, RecoveryPolicy
 from s0d.process.pty import TerminalSize
 
 from .attempt import Attempt, Outcome, StopOrder
@@ -197,6 +198,8 @@ class Actor:
             cwd=spec.cwd or self._host.root,
             terminal=TerminalSize(terminal.rows, terminal.cols) if terminal else None,
             term=terminal.term if terminal else "",
+            stop_signal=parse_signal(spec.stop_signal or "TERM"),
+            limits=spec.limits or LimitsSpec(),
         )
         return Attempt(plan, spec, self.record, self._host, self.recorder, self.change)
 

@@ -25,6 +25,7 @@ from s0d.model.session import Phase, SessionRecord
 from s0d.model.spec import ReadinessType, SessionSpec
 from s0d.process.errors import SpawnError
 from s0d.process.status import ExitStatus
+from s0d.process.tree import Usage
 
 from .change import Change
 from .launch import Host, Launch, LaunchPlan, Pump
@@ -46,6 +47,7 @@ class Outcome:
     reason: str
     status: ExitStatus | None = None
     message: str | None = None
+    usage: Usage | None = None
 
     @property
     def failed(self) -> bool:
@@ -55,12 +57,14 @@ class Outcome:
         return self.status.exit_code != 0
 
     def exited(self, then: str) -> Draft:
-        status = self.status
+        status, usage = self.status, self.usage
         return draft(
             ev.ATTEMPT_EXITED,
             exit_code=None if status is None else status.exit_code,
             reason=self.reason,
             signal=None if status is None else status.signal,
+            core_dumped=True if status is not None and status.core_dumped else None,
+            cpu_seconds=None if usage is None else round(usage.cpu_seconds, 3),
             message=self.message,
             then=then,
         )
@@ -168,7 +172,8 @@ class Attempt:
             await self._change.wait_for(lambda: not self._open_pumps and self.status is not None)
             nursery.cancel_scope.cancel()
         assert self.status is not None
-        return Outcome(_reason(order, self.status), self.status)
+        usage = await launch.usage()
+        return Outcome(_reason(order, self.status, usage), self.status, usage=usage)
 
     async def _end_tree(self, launch: Launch) -> None:
         order = self.order
@@ -256,7 +261,9 @@ def _matcher(spec: SessionSpec) -> OutputMatcher | None:
     return OutputMatcher((spec.readiness.output or "").encode())
 
 
-def _reason(order: StopOrder | None, status: ExitStatus) -> str:
+def _reason(order: StopOrder | None, status: ExitStatus, usage: Usage) -> str:
     if order is not None:
         return order.reason
+    if status.signal == "SIGKILL" and usage.oom_kills:
+        return "oom_killed"
     return "exited" if status.signal is None else "signaled"

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
 from collections.abc import Mapping
 
+import trio
+from msgspec import UNSET
+
+from s0d.model.errors import InvalidRequest
+from s0d.model.spec import LimitsSpec
 from s0d.process.attribution import TreeRecord
+from s0d.process.cgroup import CgroupLimits
 from s0d.process.cgroup_tree import CgroupTree
 from s0d.process.detect import CgroupHome, detect
 from s0d.process.environment import attempt_environment
-from s0d.process.errors import SpawnErrorKind, system_error
+from s0d.process.errors import LimitUnavailable, SpawnError, SpawnErrorKind
 from s0d.process.input import InputWriter
 from s0d.process.output import OutputPump, drain
 from s0d.process.proc import boot_id
 from s0d.process.proc_tree import ProcTree, record_of
 from s0d.process.process import Process
 from s0d.process.pty import TerminalSize
-from s0d.process.request import SpawnRequest
+from s0d.process.request import ResourceLimits, SpawnRequest
 from s0d.process.scanner import Scanner
 from s0d.process.spawner import Spawner
 from s0d.process.status import ExitStatus
-from s0d.process.tree import EndReport, Tree
+from s0d.process.tree import EndReport, Tree, Usage
 
 from .launch import LaunchPlan
 
 log = logging.getLogger("s0d.host")
+
+_CPU_PERIOD = 100_000  # microseconds, the kernel's own default (cpu.max)
 
 
 def open_cgroups(state_dir: str, *, claim: bool) -> CgroupHome | None:
@@ -63,13 +72,14 @@ class ProcessHost:
         self, plan: LaunchPlan, sandbox_id: str, env_vars: Mapping[str, str]
     ) -> ProcessLaunch:
         """Start the process of `plan`; raises `SpawnError`."""
-        cgroup = self._make_cgroup(plan.attempt_id)
+        cgroup = self._make_cgroup(plan)
         request = SpawnRequest(
             attempt_id=plan.attempt_id,
             argv=plan.argv,
             env=self._child_environment(plan, sandbox_id, env_vars),
             cwd=plan.cwd,
             terminal=plan.terminal,
+            limits=_resource_limits(plan.limits),
             cgroup=None if cgroup is None else cgroup.path,
         )
         try:
@@ -79,18 +89,33 @@ class ProcessHost:
                 _remove(cgroup)
             raise
         tree: Tree = cgroup or ProcTree(record_of(process, plan.attempt_id), self._scanner)
-        return ProcessLaunch(process, tree)
+        return ProcessLaunch(process, tree, plan.stop_signal)
 
-    def _make_cgroup(self, name: str) -> CgroupTree | None:
+    def _make_cgroup(self, plan: LaunchPlan) -> CgroupTree | None:
         if self._home is None:
             return None
         try:
-            return CgroupTree.create(self._home.path, name)
-        except OSError as error:
+            return CgroupTree.create(self._home.path, plan.attempt_id, _cgroup_limits(plan.limits))
+        except (OSError, LimitUnavailable) as error:
             # Going on without would be a promise broken in silence.
-            raise system_error(
-                SpawnErrorKind.SYSTEM, self._home.path, error.errno or 0, "make a cgroup in"
+            number = getattr(error, "errno", None) or errno.ENOTSUP
+            raise SpawnError(
+                SpawnErrorKind.SYSTEM, self._home.path, number, f"{self._home.path}: {error}"
             ) from error
+
+    def check_limits(self, limits: LimitsSpec) -> None:
+        """Refuse, with `InvalidRequest`, limits that this machine cannot enforce."""
+        offered = () if self._home is None else self._home.controllers
+        for name, controller, value in (
+            ("memory_max_bytes", "memory", limits.memory_max_bytes),
+            ("pids_max", "pids", limits.pids_max),
+            ("cpu_max", "cpu", limits.cpu_max),
+        ):
+            if value and controller not in offered:
+                raise InvalidRequest(
+                    f"limits.{name}: cannot be enforced here, the cgroup v2 controller "
+                    f"{controller} is not delegated to s0d (see s0d doctor)"
+                )
 
     async def end_recorded(self, record: TreeRecord) -> EndReport:
         """End what is left of an attempt of a dead daemon: only processes proved to be its."""
@@ -123,9 +148,10 @@ class ProcessHost:
 class ProcessLaunch:
     """A started process with its tree and plumbing (see `launch.Launch`)."""
 
-    def __init__(self, process: Process, tree: Tree) -> None:
+    def __init__(self, process: Process, tree: Tree, stop_signal: int) -> None:
         self._process = process
         self._tree = tree
+        self._stop_signal = stop_signal
         self.outputs = _outputs(process)
         self.input = _input(process, self.outputs)
 
@@ -154,7 +180,13 @@ class ProcessLaunch:
         self._process.resize(size)
 
     async def end(self, grace: float) -> EndReport:
-        return await self._tree.end(grace, terminal=self._process.terminal)
+        terminal = self._process.terminal
+        return await self._tree.end(grace, terminal=terminal, signum=self._stop_signal)
+
+    async def usage(self) -> Usage:
+        # In a thread, and so by a tree of its own: another task may be looking at this one's.
+        tree = ProcTree(self._tree.record) if isinstance(self._tree, ProcTree) else self._tree
+        return await trio.to_thread.run_sync(tree.usage)
 
     async def wait_empty(self) -> None:
         await self._tree.wait_empty()
@@ -162,6 +194,17 @@ class ProcessLaunch:
     def close(self) -> None:
         _remove(self._tree)
         self._process.close()
+
+
+def _resource_limits(limits: LimitsSpec) -> ResourceLimits:
+    return ResourceLimits(
+        nofile=limits.nofile or None, core=None if limits.core is UNSET else limits.core
+    )
+
+
+def _cgroup_limits(limits: LimitsSpec) -> CgroupLimits:
+    cpu = (round(limits.cpu_max * _CPU_PERIOD), _CPU_PERIOD) if limits.cpu_max else None
+    return CgroupLimits(limits.memory_max_bytes or None, limits.pids_max or None, cpu)
 
 
 def _remove(tree: Tree) -> None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from s0d.journal import Journal
+from s0d.model.spec import LimitsSpec, SessionSpec
 from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
-from s0d.process.tree import EndReport
+from s0d.process.tree import EndReport, Usage
 
 Emit = Callable[[list[bytes]], Awaitable[None]]
 
@@ -27,8 +28,10 @@ class LaunchPlan:
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
-    terminal: TerminalSize | None = None
-    term: str = ""
+    terminal: TerminalSize | None
+    term: str
+    stop_signal: int
+    limits: LimitsSpec
 
 
 class Pump(Protocol):
@@ -73,7 +76,11 @@ class Launch(Protocol):
     def resize(self, size: TerminalSize) -> None: ...
 
     async def end(self, grace: float) -> EndReport:
-        """End the whole tree: SIGTERM, at most `grace` seconds, SIGKILL, proof."""
+        """End the whole tree: its stop signal, at most `grace` seconds, SIGKILL, proof."""
+        ...
+
+    async def usage(self) -> Usage:
+        """What the tree uses, or used until it ended."""
         ...
 
     async def wait_empty(self) -> None:
@@ -94,6 +101,10 @@ class Host(Protocol):
     def root(self) -> str: ...
     @property
     def boot_id(self) -> str: ...
+
+    def check(self, spec: SessionSpec) -> None:
+        """Refuse, with `InvalidRequest`, what this machine cannot honour."""
+        ...
 
     async def launch(self, plan: LaunchPlan) -> Launch:
         """Start the process; raises `SpawnError`."""

@@ -84,6 +84,10 @@ class Sandbox:
     def boot_id(self) -> str:
         return self._host.boot_id
 
+    def check(self, spec: SessionSpec) -> None:
+        if spec.limits:
+            self._host.check_limits(spec.limits)
+
     async def launch(self, plan: LaunchPlan) -> Launch:
         return await self._host.launch(plan, self.id, self.env_vars)
 
@@ -141,6 +145,7 @@ class Sandbox:
         return session
 
     async def _create(self, spec: SessionSpec, key: str | None) -> Session:
+        self.check(spec)
         if self.stopping:
             raise Unavailable("s0d is shutting down")
         if len(self._sessions) + len(self._creating) >= MAX_SESSIONS:

@@ -29,6 +29,7 @@ from s0d.model.signals import signal_name
 from s0d.model.spec import DesiredState, IOMode, SessionSpec
 from s0d.process.errors import InputClosed, InputFull, InputRefused
 from s0d.process.pty import TerminalSize
+from s0d.process.tree import Usage
 from s0d.wire.session import SessionView, view_session
 
 from .actor import Actor
@@ -79,6 +80,13 @@ class Session:
             attachments=self.attachments,
             journal_error=self._actor.recorder.error,
         )
+
+    async def usage(self) -> Usage | None:
+        """What the current attempt's processes use; None where none runs."""
+        attempt = self._actor.attempt
+        if attempt is None or attempt.launch is None:
+            return None
+        return await attempt.launch.usage()
 
     def cursor(self, after: int | None = None) -> Cursor:
         """A cursor into the journal, for reading pages: a context manager.
@@ -180,6 +188,7 @@ class Session:
         old = self.record.spec
         if spec == old:
             return await self.wait_durable(self.journal.latest)
+        self._host.check(spec)
         wanted = spec.lifecycle.desired_state is DesiredState.RUNNING
         was_wanted = old.lifecycle.desired_state is DesiredState.RUNNING
         changed = not spec.runs_the_same(old, self._host.root)

@@ -12,8 +12,9 @@ import pytest
 from s0d.model import event as ev
 from s0d.model import lifecycle
 from s0d.model.lifecycle import LifecycleError
+from s0d.model.parse import parse_spec
 from s0d.model.session import ACTIVE, RECEIPTS_KEPT, Phase, SessionRecord
-from s0d.model.spec import DesiredState, parse_spec
+from s0d.model.spec import DesiredState
 
 
 class Fact(NamedTuple):

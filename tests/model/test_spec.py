@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from s0d.model.errors import InvalidRequest
-from s0d.model.spec import DesiredState, IOMode, parse_spec
+from s0d.model.parse import parse_spec
+from s0d.model.spec import DesiredState, IOMode
 
 
 def spec(**fields: Any) -> Any:
@@ -188,3 +189,34 @@ def test_what_runs_is_told_from_how_it_is_kept() -> None:
     assert base.runs_the_same(base.with_desired_state(DesiredState.STOPPED), "/")
     assert not base.runs_the_same(spec(cwd="/root", env={"A": "1"}), "/")
     assert not base.runs_the_same(spec(cwd="/root", readiness={"timeout_ms": 5}), "/")
+
+
+def test_limits_and_the_stop_signal_are_extensions_that_are_left_out_when_unset() -> None:
+    assert "limits" not in json.loads(msgspec.json.encode(spec(limits={}, stop_signal="")))
+    full = spec(
+        stop_signal="int", limits={"memory_max_bytes": 1, "cpu_max": 0.5, "core": 0, "nofile": 0}
+    )
+    assert json.loads(msgspec.json.encode(full))["stop_signal"] == "SIGINT"
+    assert json.loads(msgspec.json.encode(full))["limits"] == {
+        "memory_max_bytes": 1,
+        "cpu_max": 0.5,
+        "core": 0,
+    }
+    assert not full.runs_the_same(spec(), "/"), "other limits are another process"
+    assert spec(stop_signal="INT").runs_the_same(spec(), "/")
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"stop_signal": "NOPE"}, "stop_signal"),
+        ({"limits": {"cpu_max": 0.001}}, "limits.cpu_max"),
+        ({"limits": {"cpu_max": -1}}, "limits.cpu_max"),
+        ({"limits": {"pids_max": -1}}, "limits.pids_max"),
+        ({"limits": {"memory": 1}}, "limits"),
+    ],
+)
+def test_bad_limits_are_refused_by_their_path(fields: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        spec(**fields)
+    assert caught.value.message.startswith(path)

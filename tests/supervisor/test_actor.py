@@ -11,8 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from s0d.model.errors import SessionConflict, StopIncomplete
+from s0d.model.parse import parse_spec
 from s0d.model.session import Phase
-from s0d.model.spec import parse_spec
 from s0d.process.errors import SpawnError, SpawnErrorKind
 from s0d.supervisor.session import Session
 from tests.support.fakes import FakeHost, FakeLaunch, MemoryJournal, make_session

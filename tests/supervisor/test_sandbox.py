@@ -319,3 +319,45 @@ async def test_the_environment_is_exactly_what_was_asked_for(tmp_path: Path) -> 
         "S0D_ATTEMPT_ID": session.record.attempt.id,
         "S0D_SANDBOX_ID": "local",
     }
+
+
+async def test_limits_reach_the_process_or_are_refused(supervisor: Supervisor) -> None:
+    limits = {"nofile": 77, "core": 0}
+    session = await create(supervisor, shell("ulimit -n; ulimit -c", limits=limits))
+    assert output_of(await follow_until(session, "attempt.exited")) == b"77\n0\n"
+
+
+async def test_limits_that_cannot_be_enforced_are_refused_by_name(tmp_path: Path) -> None:
+    async with opened(tmp_path, cgroups=False) as supervisor:
+        with pytest.raises(InvalidRequest, match=r"^limits.pids_max: .*s0d doctor"):
+            await create(supervisor, spec_of("true", limits={"pids_max": 5}))
+        assert supervisor.default.sessions() == []
+
+
+async def test_the_stop_signal_is_that_of_the_specification(supervisor: Supervisor) -> None:
+    script = "trap 'echo int; exit 0' INT; trap '' TERM; echo ready; while :; do sleep 0.05; done"
+    session = await create(
+        supervisor,
+        shell(script, stop_signal="INT", readiness={"type": "output", "output": "ready"}),
+    )
+    await reach(session, Phase.RUNNING)
+    await session.stop()
+    attempt = session.record.attempt
+    assert attempt is not None
+    assert attempt.exit_code == 0
+    assert output_of(await read_events(session)) == b"ready\nint\n"
+
+
+async def test_usage_is_told_while_it_runs_and_at_its_end(supervisor: Supervisor) -> None:
+    burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read x"
+    session = await create(supervisor, shell(burn, readiness={"type": "output", "output": "done"}))
+    await reach(session, Phase.RUNNING)
+    usage = await session.usage()
+    assert usage is not None
+    assert usage.processes == 1
+    assert usage.resident_bytes > 100_000
+    assert usage.cpu_seconds > 0
+    await session.stop()
+    exited = (await read_events(session))[-2]
+    assert exited.fields["cpu_seconds"] >= round(usage.cpu_seconds, 3)
+    assert await session.usage() is None

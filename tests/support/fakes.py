@@ -13,11 +13,12 @@ import trio
 
 from s0d.journal import Block, Entry, Limits, Record
 from s0d.model import lifecycle
-from s0d.model.spec import parse_spec
+from s0d.model.parse import parse_spec
+from s0d.model.spec import SessionSpec
 from s0d.process.errors import InputClosed, SpawnError
 from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
-from s0d.process.tree import EndReport
+from s0d.process.tree import EndReport, Usage
 from s0d.supervisor.launch import LaunchPlan
 from s0d.supervisor.recorder import first_entry
 from s0d.supervisor.session import Session
@@ -157,6 +158,9 @@ class FakeLaunch:
             self.exit(137 if killed else 143, "SIGKILL" if killed else "SIGTERM")
         return EndReport()
 
+    async def usage(self) -> Usage:
+        return Usage(0.25, 0, 0)
+
     async def wait_empty(self) -> None:
         await self._gone.wait()
 
@@ -178,6 +182,9 @@ class FakeHost:
         self.error: SpawnError | None = None
         self.stubborn = 0.0
         self.on_launch: Callable[[FakeLaunch], None] = lambda launch: None
+
+    def check(self, spec: SessionSpec) -> None:
+        pass
 
     async def launch(self, plan: LaunchPlan) -> FakeLaunch:
         await trio.lowlevel.checkpoint()

@@ -8,8 +8,9 @@ import msgspec
 import trio
 
 from s0d.journal import Record
+from s0d.model.parse import parse_spec
 from s0d.model.session import Phase
-from s0d.model.spec import SessionSpec, parse_spec
+from s0d.model.spec import SessionSpec
 from s0d.process.proc import read_stat
 from s0d.supervisor import Session, Supervisor
 

@@ -273,8 +273,9 @@ class Emulator(Grid):
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
         """Change the size. Nothing is reflowed, and what no longer fits comes back with the room.
 
-        As in xterm, rows beneath the cursor go first, then rows at the top go to the scrollback;
-        a higher screen takes them back. The margins are the new edges.
+        As in xterm, rows beneath the cursor go first, then rows at the top go to the scrollback. A
+        higher screen takes back first the ones from beneath, while nothing has scrolled since (in
+        xterm they are lost), then those of the scrollback. The margins are the new edges.
         """
         rows, columns = lines or self.lines, columns or self.columns
         for page in (self.primary, self.alternate):
@@ -297,8 +298,6 @@ class Emulator(Grid):
         if cut:
             page.below[:0] = page.rows[-cut:]
             del page.rows[-cut:]
-            while page.below and line_of(page.below[-1], self.columns) == line_of(Row(), 1):
-                page.below.pop()
         gone = page.rows[: excess - cut]
         if page is self.primary:
             self.history.extend(line_of(row, self.columns) for row in gone)

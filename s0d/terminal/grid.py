@@ -145,6 +145,7 @@ class Grid(pyte.Screen):
         row = self.buffer[y]
         if row.runs:
             row.spread()
+        row.part(self.columns)  # half of a wide character that a resize has hidden
         return row
 
     def _base(self) -> tuple[Row, int] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pyte import modes as mo
 
-from s0d.terminal.cells import Cell, Line, cells_of, line_of
+from s0d.terminal.cells import BLANK, Cell, Line, cells_of, line_of
 from s0d.terminal.emulator import KEPT_MODES, Emulator, Saved
 from s0d.terminal.grid import Page
 from s0d.terminal.style import sgr_of
@@ -100,14 +100,13 @@ def _place(screen: Emulator, page: Page, x: int, y: int, top: int) -> str:
     """Put the cursor there (the wrap pending past the last column), rows counted from ``top``."""
     if x < screen.columns:
         return f"\x1b[{y - top + 1};{x + 1}H"
-    row = page.rows[y]
-    row.spread()
-    column = screen.columns - 1
-    if row.wide and row[column].data == "" and column > 0:
-        column -= 1
-    if row[column - 1].data.endswith(ZWJ):
-        return f"\x1b[{y - top + 1};{column + 1}H"  # drawn again it would join
-    return f"\x1b[{y - top + 1};{column + 1}H{_cell(row[column])}"
+    cells = page.rows[y].cells(screen.columns)
+    cells += [BLANK] * (screen.columns - len(cells))
+    column = screen.columns - (2 if cells[-1].data == "" else 1)
+    at = f"\x1b[{y - top + 1};{column + 1}H"
+    if column and cells[column - 1].data.endswith(ZWJ):
+        return at  # drawn again it would join
+    return at + _cell(cells[column])
 
 
 def _charsets(state: Saved | Emulator) -> str:

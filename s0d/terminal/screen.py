@@ -7,7 +7,7 @@ from typing import Final
 
 from s0d.terminal import skim as skimming
 from s0d.terminal import snapshot as snapshots
-from s0d.terminal.emulator import Emulator
+from s0d.terminal.emulator import REVERSE_WRAP, Emulator
 from s0d.terminal.grid import MAX_COLS, MAX_ROWS
 from s0d.terminal.parser import Parser
 from s0d.terminal.repaint import repaint
@@ -97,7 +97,8 @@ class Screen:
     @property
     def _skippable(self) -> bool:
         screen = self._emulator
-        return self._parser.at_rest and screen.scrolls_back and screen.margins is None
+        plain = screen.margins is None and REVERSE_WRAP not in screen.mode
+        return self._parser.at_rest and screen.scrolls_back and plain
 
     def resize(self, rows: int, cols: int) -> None:
         """Change the size (clamped as at the start); see ``Emulator.resize`` for what moves."""

@@ -18,32 +18,34 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_HARMLESS_ESC: Final = rb"\x1b\[[0-9;:]{0,200}[mK]"
 _RISKY_ESC: Final = re.compile(rb"\x1b(?!\[[0-9;:]{0,200}[mK])")
+_LONGEST: Final = 256
+"""More than any sequence that ``_RISKY_ESC`` looks ahead for."""
+_BLOCK: Final = 1 << 16
+
 _SGR: Final = re.compile(rb"\x1b\[[0-9;:]{0,200}m")
+_RESETS: Final = (b"\x1b[m", b"\x1b[0m")
 _C1: Final = re.compile(rb"\xc2[\x80-\x9f]")
 _WHOLE: Final = re.compile(
     rb"\x1b(?:\[[0-?]{0,200}[ -/]{0,4}[@-~]|[ -/]{1,4}[0-~]|[0-OQ-WYZ\\`-jl-~])"
 )
 _STRING: Final = re.compile(rb"\x1b[]PX^_k][^\x07\x18\x1a\x1b]*[\x07\x18\x1a]")
-_RESETS: Final = (b"\x1b[m", b"\x1b[0m")
-
 _HAZARD: Final = re.compile(
-    rb"\x1b\[\?[0-9;]*4[79][0-9;]*[hl]"  # the alternate screen: 47, 1047, 1049
-    rb"|\x1b\[[0-9;]*r"  # margins
-    rb"|\x1b[)(*+-./nNoO]"  # character sets, as SO and SI in the text would choose them
+    rb"\x1b(?:\[\?[0-9;]*4[579][0-9;]*[hl]"  # other screens (47, 1047, 1049), reverse wrap (45)
+    rb"|\[[0-9;]*r)"  # margins
 )
 
 _STATE: Final = re.compile(
-    rb"\x1b\[[?]?[0-9;]{0,200}[hlr]"
-    rb"|\x1b\[[0-9;:]{0,200}m"
-    rb"|\x1b\[[>!][0-9;]{0,200}[mnp]|\x1b\[[0-6]? q|\x1b\[[?0-9]{0,2}[gW]"
-    rb"|\x1b[=>c]|\x1b[()*+][0-9A-Z]|\x1b[no]|[\x0e\x0f]"
-    rb"|\x1b\][012];[^\x00-\x1f]{0,4000}(?:\x07|\x1b\\)"
+    rb"\x1b(?:\[\??[0-9;]{0,200}[hlr]|\[[>!][0-9;]{0,200}[mnp]|\[[0-6]? q|\[[?0-9]{0,2}[gW]"
+    rb"|[=>c]|[()*+][0-9A-Z]|\][012];[^\x00-\x1f]{0,4000}(?:\x07|\x1b\\))"
 )
+"""What sets something that stays, but for SGR and the shifts. Saved cursors and tab stops that
+were set by moving there are lost with the output that was left out."""
+_SHIFTS: Final = (b"\x0f", b"\x0e", b"\x1bn", b"\x1bo")
 _MAX_STATE: Final = 4096
-_FRESH: Final = re.compile(rb"\x1bc|\x1b\[[23]J|\x1b\[\?1049[hl]")
-_CLEAR: Final = b"\x1b[r\x1b[?6l\x1b[H\x1b[2J\x1b[3J"
+_MAX_TRIES: Final = 8
+_FRESH: Final = re.compile(rb"\x1b(?:c|\[[23]J|\[\?1049[hl])")
+_CLEAR: Final = b"\x1b[0m\x1b[2J\x1b[3J\x1b[H"
 
 
 def first_line_end(data: bytes) -> int:
@@ -52,22 +54,29 @@ def first_line_end(data: bytes) -> int:
 
 
 def skip_lines(data: bytes, lines: int) -> bytes:
-    """``data`` without what its last ``lines`` lines surely push out.
+    """``data`` without what ``lines`` plain lines in it surely push out.
 
-    For a terminal at rest, in its primary screen, without margins.
+    For a terminal at rest, in its primary screen, without margins or reverse wraparound. The plain
+    lines need not be the last ones: what follows them, a prompt or half a sequence, is fed.
     """
-    cut = _start_of_last(data, lines)
-    if cut <= 0:
-        return data
-    start = _end_of_risk(data, cut)
-    if start is None or cut - start < len(data) // 64:
-        return data
-    return b"".join((data[:start], b"\r\n", _attributes(data[start:cut]), data[cut:]))
+    end = data.rfind(b"\n") + 1
+    for _ in range(_MAX_TRIES):
+        cut = _start_of_last(data, end, lines)
+        if cut <= 0:
+            return data
+        last = _last_risk(data, end)
+        if last < cut:
+            start = _end_of_risk(data, last)
+            if start is None or cut - start < len(data) // 64:
+                return data
+            return b"".join((data[:start], b"\r\n", _attributes(data[start:cut]), data[cut:]))
+        end = last
+    return data
 
 
-def _start_of_last(data: bytes, lines: int) -> int:
-    """Where the last ``lines`` lines begin, right behind a CR LF, or -1."""
-    at = len(data)
+def _start_of_last(data: bytes, end: int, lines: int) -> int:
+    """Where the last ``lines`` whole lines before ``end`` begin, right behind a CR LF, or -1."""
+    at = end
     for _ in range(lines + 1):
         at = data.rfind(b"\n", 0, at)
         if at < 0:
@@ -76,31 +85,40 @@ def _start_of_last(data: bytes, lines: int) -> int:
     return at + 2 if at >= 0 else -1
 
 
-def _end_of_risk(data: bytes, stop: int) -> int | None:
-    """Where, before ``stop``, nothing but plain lines begins; None if that is not sure.
-
-    The last ``lines`` lines may be anything: they are fed. But they must be plain for the rest to
-    be pushed out, so the whole of ``data`` is looked at.
-    """
-    last = _last_risk(data)
+def _end_of_risk(data: bytes, last: int) -> int | None:
+    """Where nothing but plain lines begins after the risk at ``last``; None if that is not sure."""
     if last < 0:
         return 0
-    if last >= stop:
-        return None
     match = _WHOLE.match(data, last) or _STRING.match(data, last)
-    if match is None or match.end() >= stop or _HAZARD.search(data, 0, match.end()):
+    if match is None or _HAZARD.search(data, 0, match.end()):
         return None
     return match.end()
 
 
-def _last_risk(data: bytes) -> int:
-    """Where the last byte is that may begin something else than plain lines; -1 for nowhere."""
-    if max(data.rfind(b"\x0e"), data.rfind(b"\x0f")) >= 0 or _C1.search(data):
-        return len(data)
-    last = data.rfind(b"\x1b")
-    while last >= 0 and not _RISKY_ESC.match(data, last):
-        last = data.rfind(b"\x1b", 0, last)
-    return last
+def _last_risk(data: bytes, end: int) -> int:
+    """Where, before ``end``, what is not surely part of a plain line begins last; -1 for nowhere.
+
+    Not a plain line's are ESC but for SGR and EL, SO and SI, and C1 controls in UTF-8.
+    """
+    stop = data.rfind(b"\x1b", 0, end) + 1
+    shift = max(data.rfind(b"\x0e", 0, end), data.rfind(b"\x0f", 0, end))
+    if b"\xc2" in data:
+        shift = max([shift, *(match.start() for match in _C1.finditer(data, 0, end))])
+    return max(shift, _last_risky_escape(data, stop))
+
+
+def _last_risky_escape(data: bytes, stop: int) -> int:
+    while stop > 0:
+        # Backwards in blocks, since a regular expression only looks forwards.
+        start = max(stop - _BLOCK, 0)
+        last = -1
+        for match in _RISKY_ESC.finditer(data, start, stop + _LONGEST):
+            if match.start() < stop:
+                last = match.start()
+        if last >= 0:
+            return last
+        stop = start
+    return -1
 
 
 def _attributes(skipped: bytes) -> bytes:
@@ -109,7 +127,9 @@ def _attributes(skipped: bytes) -> bytes:
     Of equal ones the last is enough: every attribute still gets its last setting.
     """
     start = max(skipped.rfind(reset) for reset in _RESETS)
-    return b"".join(_last_of_each(_SGR.findall(skipped, max(start, 0))))
+    if start < 0:
+        start = skipped.find(b"\x1b")
+    return b"".join(_last_of_each(_SGR.findall(skipped, start))) if start >= 0 else b""
 
 
 def _last_of_each(sequences: list[bytes]) -> list[bytes]:
@@ -124,8 +144,11 @@ def cut(data: bytes, limit: int) -> bytes:
     sets), each once, and a clear screen: a picture of what is left, not a mixture.
     """
     start = _safe_point(data, len(data) - limit)
-    state = _last_of_each(_STATE.findall(data, 0, start))[-_MAX_STATE:]
-    return b"".join((b"\x18", *state, _CLEAR, data[start:]))
+    skipped = data[:start]
+    modes = _last_of_each(_STATE.findall(skipped))[-_MAX_STATE:]
+    shift = max(_SHIFTS, key=skipped.rfind)
+    state = [*modes, shift if shift in skipped else b""]
+    return b"".join((b"\x18", *state, _CLEAR, _attributes(skipped), data[start:]))
 
 
 def _safe_point(data: bytes, start: int) -> int:

@@ -21,12 +21,9 @@ class Pane(NamedTuple):
     lines: tuple[Runs, ...]
     cursor: tuple[int, int, bool]
 
-    def rows(self) -> list[str]:
-        """The rows as text, without those at the end that are empty."""
-        rows = ["".join(run.text for run in line) for line in self.lines]
-        while rows and not rows[-1]:
-            rows.pop()
-        return rows
+    def text(self) -> list[str]:
+        """The rows as text, without the blanks at the end."""
+        return ["".join(run.text for run in line).rstrip() for line in self.lines]
 
 
 class Server:

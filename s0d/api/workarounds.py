@@ -31,6 +31,8 @@ that fails without it.
 13  100 Continue is sent before anybody decided to want the body.  `_Connection`.
 14  Errors of Hypercorn's own have no body.  They get the envelope here.
 15  Cleartext HTTP/2 (h2c and prior knowledge) would bypass all of this: not offered.
+16  Of several `Connection` headers the last one counts; the sandbox0 SDK sends `Upgrade` and then
+    `keep-alive`.  `_with_one_connection` joins them (RFC 9110, section 5.3).
 ==  =========================================================================================
 
 Handled elsewhere, since they are only settings: `keep_alive_max_requests` (`connection`),
@@ -43,7 +45,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
@@ -307,6 +309,7 @@ class WSStream(HypercornWSStream):
 
     async def _send_error_response(self, status_code: int) -> None:
         await _send_error(self.send, self.stream_id, status_code)
+        await self.send(StreamClosed(self.stream_id))  # Hypercorn leaves it open
 
     async def _send_pings(self) -> None:
         """A ping after each interval, until the stream is gone (11)."""
@@ -350,7 +353,8 @@ class H11Protocol(HypercornH11Protocol):
         """No HTTP/2 in clear text (15)."""
 
     async def _create_stream(self, request: h11.Request) -> None:
-        stream_class = WSStream if _is_upgrade(request) else HTTPStream
+        headers = _with_one_connection(request.headers)
+        stream_class = WSStream if _is_upgrade(request.method, headers) else HTTPStream
         self.stream = stream_class(
             cast(AppWrapper, self._run_app),
             self.config,
@@ -367,7 +371,7 @@ class H11Protocol(HypercornH11Protocol):
         await self.stream.handle(
             Request(
                 stream_id=STREAM_ID,
-                headers=list(request.headers),
+                headers=headers,
                 http_version=request.http_version.decode(),
                 method=request.method.decode("ascii").upper(),
                 raw_path=request.target,
@@ -409,12 +413,19 @@ class H11Protocol(HypercornH11Protocol):
         await self._send_h11_event(h11.EndOfMessage())
 
 
-def _is_upgrade(request: h11.Request) -> bool:
+def _with_one_connection(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers with all that `Connection` said in one (16)."""
+    rest = [(name, value) for name, value in headers if name != b"connection"]
+    said = [value for name, value in headers if name == b"connection"]
+    return [*rest, (b"connection", b", ".join(said))] if said else rest
+
+
+def _is_upgrade(method: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Is this a WebSocket's opening handshake (RFC 6455, section 4.2.1)?"""
-    headers = {name.lower(): value.lower() for name, value in request.headers}
-    tokens = headers.get(b"connection", b"").split(b",")
+    found = {name: value.lower() for name, value in headers}
+    tokens = found.get(b"connection", b"").split(b",")
     return (
-        request.method == b"GET"
-        and headers.get(b"upgrade", b"").strip() == b"websocket"
+        method == b"GET"
+        and found.get(b"upgrade", b"").strip() == b"websocket"
         and any(token.strip() == b"upgrade" for token in tokens)
     )

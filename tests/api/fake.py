@@ -18,8 +18,8 @@ from s0d.model.errors import (
     SessionConflict,
     SessionNotFound,
 )
-from s0d.model.session import Phase, SessionRecord
 from s0d.model.parse import parse_spec
+from s0d.model.session import Phase, SessionRecord
 from s0d.model.spec import SessionSpec
 from s0d.supervisor.session import Accepted
 from s0d.wire.session import SessionView, view_session

@@ -218,6 +218,8 @@ class Served:
     path: str
     shutdown: trio.Event
     close: trio.Event
+    ended: trio.Event = field(default_factory=trio.Event)
+    cancel: trio.CancelScope = field(default_factory=trio.CancelScope)
     streams: list[trio.SocketStream] = field(default_factory=list)
 
     async def connect(self, *, unix: bool = False, window: int = 0) -> Wire:
@@ -231,8 +233,8 @@ class Served:
             sock = trio.socket.socket()
             if window:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-            await sock.connect(self.address)
             self.streams.append(trio.SocketStream(sock))
+            await sock.connect(self.address)
         return Wire(self.streams[-1])
 
     async def ask(
@@ -273,11 +275,10 @@ async def serving(
     shutdown = trio.Event()
     close = trio.Event() if two_steps else shutdown
     async with trio.open_nursery() as nursery:
+        served = Served(TcpAddress("", 0), path, shutdown, close)
+        serve = partial(serve_api, supervisor, config, shutdown=shutdown, close=close)
         with trio.fail_after(LIMIT):
-            addresses = await nursery.start(
-                partial(serve_api, supervisor, config, shutdown=shutdown, close=close)
-            )
-        served = Served(addresses[0], path, shutdown, close)
+            [served.address, *_] = await nursery.start(_run, serve, served)
         try:
             yield served
         finally:
@@ -286,6 +287,12 @@ async def serving(
             for stream in served.streams:
                 stream.socket.close()
             nursery.cancel_scope.deadline = trio.current_time() + LIMIT
+
+
+async def _run(serve: Any, served: Served, *, task_status: trio.TaskStatus[Any]) -> None:
+    with served.cancel:
+        await serve(task_status=task_status)
+    served.ended.set()
 
 
 def b64(data: bytes) -> str:

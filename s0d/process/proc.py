@@ -11,6 +11,7 @@ from typing import NamedTuple
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
+_MANY_BIRTHS = 2000
 _EXEC_LOOKS = 20
 _EXEC_PAUSE = 0.0005
 
@@ -103,6 +104,22 @@ def list_pids() -> list[int]:
 def last_pid() -> int:
     """The number that was given to a process or thread last in this pid namespace."""
     return int(Path("/proc/loadavg").read_bytes().split()[4])
+
+
+def pids_between(before: int, newest: int) -> list[int]:
+    """The processes born after `before` was the last pid, up to `newest`, that still live.
+
+    Numbers are given in rising order and begin again at the bottom (pid_max, proc_sys_kernel(5)).
+    """
+    if newest < before or newest - before > _MANY_BIRTHS:
+        return list_pids()
+    return [pid for pid in range(before + 1, newest + 1) if is_process(pid)]
+
+
+def is_process(pid: int) -> bool:
+    """Whether it is a process and not one of the other threads, which /proc shows when asked."""
+    status = _read(f"/proc/{pid}/status") or b""
+    return b"\nTgid:\t%d\n" % pid in status
 
 
 def environment_value(pid: int, name: str) -> str | None:

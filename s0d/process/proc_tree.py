@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import signal as signals
+import time
 
 import trio
 
 from s0d.process import proc
-from s0d.process.attribution import Lineage, TreeRecord
+from s0d.process.attribution import MARKER, Lineage, TreeRecord
 from s0d.process.proc import ProcStat
 from s0d.process.process import Process
 from s0d.process.scanner import Scanner, Snapshot, look
 from s0d.process.tree import KILL_PATIENCE, EndReport, Usage
 
 _PASSES = 40
+_HUNT = 0.1  # seconds
 _SETTLING = 5  # looks that are given to those that were told to stop
 
 
@@ -91,6 +93,10 @@ class ProcTree:
                 await wait_gone(members)
             if trio.current_time() >= deadline:
                 return EndReport(tuple(stat.pid for stat in await self._look()), killed)
+            if not await self._look():
+                break
+            # Whoever is left forks and goes faster than a look and a signal.
+            killed |= await trio.to_thread.run_sync(hunt, self.record, _HUNT)
         return EndReport(killed=killed)
 
     async def _stop(self) -> list[ProcStat]:
@@ -141,6 +147,40 @@ class ProcTree:
 
     def close(self) -> None:
         """Nothing belongs to the tree itself."""
+
+
+def hunt(record: TreeRecord, seconds: float) -> bool:
+    """Kill marked processes as soon as they are born; whether any was.  In a worker thread.
+
+    For processes that fork and end so fast that they are gone between being seen and being
+    signalled: only what was born last is looked at, and signalled in the same breath.
+    """
+    caught = False
+    until = time.monotonic() + seconds
+    before = proc.last_pid()
+    while time.monotonic() < until:
+        newest = proc.last_pid()
+        for pid in range(newest, min(before, newest - 1), -1):
+            caught |= _kill_marked(pid, record)
+        before = newest
+    return caught
+
+
+def _kill_marked(pid: int, record: TreeRecord) -> bool:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return False  # gone, or a thread
+    try:
+        # Opened first: should the number be given to another now, the pidfd is of nobody.
+        if proc.environment_value(pid, MARKER) != record.attempt_id:
+            return False
+        signals.pidfd_send_signal(pidfd, signals.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(pidfd)
+    return True
 
 
 def _alive(processes: list[ProcStat]) -> list[ProcStat]:

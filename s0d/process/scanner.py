@@ -10,6 +10,8 @@ from s0d.process import proc
 from s0d.process.attribution import MARKER
 from s0d.process.proc import ProcStat
 
+_ROUNDS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -22,20 +24,33 @@ class Snapshot:
 def look(oldest: int) -> Snapshot:
     """Look at /proc now: some 20 µs a process.  `oldest` is a start time in clock ticks.
 
-    Not atomic: who wants to be sure that nothing is new looks again.
+    A listing alone would miss a process that forks and goes while it is being read, and whose
+    child does the same.  So what was born meanwhile is looked at too, until nothing was: then all
+    that lives has been seen.
     """
-    processes = {}
-    markers = {}
-    for pid in proc.list_pids():
-        stat = proc.read_stat(pid)
-        if stat is None:
-            continue
-        processes[pid] = stat
-        if stat.start_time >= oldest and stat.alive:
-            marker = proc.environment_value(pid, MARKER)
-            if marker is not None:
-                markers[pid] = marker
-    return Snapshot(processes, markers)
+    snapshot = Snapshot({}, {})
+    before = proc.last_pid()
+    pids = proc.list_pids()
+    for _ in range(_ROUNDS):
+        for pid in pids:
+            _note(pid, oldest, snapshot)
+        newest = proc.last_pid()
+        if newest == before:
+            break
+        pids = proc.pids_between(before, newest)
+        before = newest
+    return snapshot
+
+
+def _note(pid: int, oldest: int, snapshot: Snapshot) -> None:
+    stat = proc.read_stat(pid)
+    if stat is None:
+        return
+    snapshot.processes[pid] = stat
+    if stat.start_time >= oldest and stat.alive:
+        marker = proc.environment_value(pid, MARKER)
+        if marker is not None:
+            snapshot.markers[pid] = marker
 
 
 class Scanner:

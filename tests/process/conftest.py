@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,19 @@ from s0d.process.status import ExitStatus
 from s0d.process.tree import Tree
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-PATIENCE = 20.0  # seconds until a test that waits is taken to wait in vain
+PATIENCE = 30.0  # seconds until a test that waits is taken to wait in vain
+
+
+def python(*arguments: str) -> list[str]:
+    """A command that runs this Python, also as a user who may not reach its executable."""
+    if os.access(sys.executable, os.X_OK):
+        return [sys.executable, *arguments]
+    found = shutil.which(
+        "python3.{}".format(*sys.version_info[1:2]), path="/usr/bin:/usr/local/bin"
+    )
+    assert found is not None, "no Python that this user may run"
+    paths = ":".join(path for path in sys.path if path)
+    return ["/usr/bin/env", f"PYTHONPATH={paths}", found, *arguments]
 
 
 def descriptors() -> dict[str, str]:

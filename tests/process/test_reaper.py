@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
+
+import pytest
+
+from .conftest import python
 
 PROGRAM = """
 import os, sys, time, trio
@@ -57,7 +61,7 @@ trio.run(main, identity)
 
 
 def reap(count: int, user: str) -> str:
-    command = [sys.executable, "-W", "error", "-c", PROGRAM, str(count), user]
+    command = python("-W", "error", "-c", PROGRAM, str(count), user)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -67,13 +71,8 @@ def test_every_status_kept_every_orphan_reaped() -> None:
     assert reap(60, "own") == "60 120 0\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change its identity")
 def test_leaders_whose_thread_has_ended_are_not_taken_for_orphans() -> None:
-    import os
-
-    import pytest
-
-    if os.geteuid() != 0:
-        pytest.skip("only root may change its identity")
     assert reap(30, "other") == "30 60 0\n"
 
 
@@ -96,4 +95,4 @@ trio.run(main)
 
 
 def test_embedded_no_other_childs_status_is_taken() -> None:
-    subprocess.run([sys.executable, "-W", "error", "-c", EMBEDDED], check=True, timeout=60)
+    subprocess.run(python("-W", "error", "-c", EMBEDDED), check=True, timeout=60)

@@ -6,7 +6,6 @@ import errno
 import os
 import resource
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from s0d.process.pty import TerminalSize
 from s0d.process.request import SpawnRequest
 from s0d.process.spawner import Spawner
 
-from .conftest import PATH, Run, Start, children, descriptors
+from .conftest import PATH, Run, Start, children, descriptors, python
 
 
 async def test_environment_is_exactly_what_was_given(run: Run) -> None:
@@ -435,7 +434,7 @@ open(%r, "w").write(repr(found))
 
 def test_started_with_standard_descriptors_closed(tmp_path: Path) -> None:
     answer = tmp_path / "answer"
-    subprocess.run([sys.executable, "-c", CLOSED % str(answer)], check=True, timeout=60)
+    subprocess.run(python("-c", CLOSED % str(answer)), check=True, timeout=60)
     one = [b"in out\n4\n", b"err\n", b"5 6\r\n"]
     assert answer.read_text() == repr(one * 2)
 

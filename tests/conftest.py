@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from tests.support.daemon import Daemon
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run soaks and long fuzzers too")
+    parser.addoption("--crash-seed", metavar="SEED", help="repeat a crash test's decisions")
+    parser.addoption("--crash-rounds", type=int, metavar="N", help="how often to kill the daemon")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -31,18 +34,27 @@ def short_dir() -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.fixture
-def make_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Daemon]]:
-    """Makes daemons (not started yet); at the end each must stop in order and leave nothing."""
-    made: list[tuple[Daemon, tempfile.TemporaryDirectory[str]]] = []
+Made = list[tuple[Daemon, tempfile.TemporaryDirectory[str]]]
 
-    def make(*arguments: str, **options: object) -> Daemon:
+
+@contextmanager
+def daemons() -> Iterator[Callable[..., Daemon]]:
+    """Makes daemons (not started yet); at the end each must stop in order and leave nothing."""
+    made: Made = []
+
+    def make(*arguments: str, env: Mapping[str, str] | None = None) -> Daemon:
         directory = tempfile.TemporaryDirectory(prefix="s0d-")
-        daemon = Daemon(Path(directory.name), *arguments, **options)  # type: ignore[arg-type]
+        daemon = Daemon(Path(directory.name), *arguments, env=env)
         made.append((daemon, directory))
         return daemon
 
-    yield make
+    try:
+        yield make
+    finally:
+        _end(made)
+
+
+def _end(made: Made) -> None:
     for daemon, directory in made:
         try:
             assert daemon.stop() == 0, daemon.log_file.read_text()[-4000:]
@@ -53,8 +65,24 @@ def make_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
 
 
 @pytest.fixture
+def make_daemon() -> Iterator[Callable[..., Daemon]]:
+    """Makes daemons for one test."""
+    with daemons() as make:
+        yield make
+
+
+@pytest.fixture
 def daemon(make_daemon: Callable[..., Daemon]) -> Daemon:
-    """A daemon that serves."""
+    """A daemon that serves, for one test that may do anything to it."""
     daemon = make_daemon()
     daemon.start()
     return daemon
+
+
+@pytest.fixture(scope="module")
+def shared_daemon() -> Iterator[Daemon]:
+    """A daemon that serves, for all tests of a module: they leave it running."""
+    with daemons() as make:
+        daemon = make()
+        daemon.start()
+        yield daemon

@@ -12,6 +12,7 @@ module          holds
 `config`        everything that can be configured, resolved
 `serve`         supervisor and API in one nursery
 `standalone`    the process around it: signals, readiness, exit code
+`force`         what a second signal does
 `confinement`   umask, no core dumps of secrets, descriptor limit
 `notify`        readiness told to systemd or to whoever started us
 `logs`          one line an event, as text or JSON

@@ -19,6 +19,7 @@ from s0d.process.reaper import Reaper
 from . import logs
 from .config import Config
 from .confinement import confine
+from .force import kill_sessions
 from .notify import Notifier
 from .serve import Serving, serve
 from .token import VARIABLE
@@ -30,19 +31,23 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def standalone(config: Config, *, log_format: str, log_level: str, ready_fd: int | None) -> int:
-    """Run until a signal ends it; the exit code: 0 after an orderly end, 1 otherwise."""
+    """Run until a signal ends it; the exit code: 0 after an orderly end, 1 after an error."""
     logs.configure(log_format, log_level)
     os.environ.pop(VARIABLE, None)
     confine()
     notifier = Notifier(os.environ, ready_fd)
-    forced = True
+    failed = False
     try:
         _make_socket_directories(config)
-        forced = trio.run(_main, config, notifier)
+        trio.run(_main, config, notifier)
     except* (S0dError, OSError) as group:
         for error in leaves(group):
             print(f"s0d: {logs.escape(str(error))}", file=sys.stderr)
-    return 1 if forced else 0
+        failed = True
+    except* Exception as group:
+        _log.critical("the daemon failed", exc_info=group)
+        failed = True
+    return 1 if failed else 0
 
 
 def _make_socket_directories(config: Config) -> None:
@@ -52,37 +57,38 @@ def _make_socket_directories(config: Config) -> None:
             os.makedirs(os.path.dirname(address.path), mode=0o700, exist_ok=True)
 
 
-async def _main(config: Config, notifier: Notifier) -> bool:
-    """True where a second signal cut the orderly end short."""
-    shutdown, forced = trio.Event(), trio.CancelScope()
+async def _main(config: Config, notifier: Notifier) -> None:
+    end = _End(notifier)
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         async with trio.open_nursery() as watching:
-            watching.start_soon(_obey, signals, shutdown, forced, notifier)
+            watching.start_soon(end.obey, signals)
             await watching.start(Reaper(config.registry).run)
-            with forced:
-                async with trio.open_nursery() as nursery:
-                    serving = await nursery.start(partial(serve, config, shutdown=shutdown))
-                    _announce(serving)
-                    notifier.ready()
+            async with trio.open_nursery() as nursery:
+                start = partial(serve, config, shutdown=end.shutdown)
+                end.serving = await nursery.start(start)
+                _announce(end.serving)
+                notifier.ready()
             watching.cancel_scope.cancel()
-    return forced.cancelled_caught
 
 
-async def _obey(
-    signals: AsyncIterator[int], shutdown: trio.Event, forced: trio.CancelScope, notifier: Notifier
-) -> None:
-    """The first signal begins the orderly end, the second cancels what it waits for."""
-    async for number in signals:
-        name = signal.Signals(number).name
-        if shutdown.is_set():
-            _log.warning("ending at once", extra={"signal": name})
-            forced.cancel()
-        else:
-            _log.info(
-                "stopping; a second signal does not wait for sessions", extra={"signal": name}
-            )
-            notifier.stopping()
-            shutdown.set()
+class _End:
+    """The first signal begins the orderly end; each further one does not wait for sessions."""
+
+    def __init__(self, notifier: Notifier) -> None:
+        self.shutdown = trio.Event()
+        self.serving: Serving | None = None
+        self._notifier = notifier
+
+    async def obey(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            name = signal.Signals(number).name
+            if not self.shutdown.is_set():
+                _log.info("stopping; a second signal kills sessions", extra={"signal": name})
+                self._notifier.stopping()
+                self.shutdown.set()
+            elif self.serving is not None:
+                killed = kill_sessions(self.serving.supervisor)
+                _log.warning("killing sessions", extra={"signal": name, "attempts": killed})
 
 
 def _announce(serving: Serving) -> None:

@@ -71,8 +71,12 @@ class Daemon:
         ]
         with open(self.log_file, "ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stderr=log, stdout=log,
-                pass_fds=[theirs], env=self.environment,
+                command,
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                stdout=log,
+                pass_fds=[theirs],
+                env=self.environment,
             )
         os.close(theirs)
         try:

@@ -23,6 +23,15 @@ def processes_with(marker: str) -> list[int]:
     return found
 
 
+def has_any(pid: int, markers: set[str]) -> bool:
+    """Does one of `markers` (as `NAME=VALUE`) stand in the environment of `pid`?"""
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False  # gone meanwhile, or not ours
+    return not {os.fsencode(m) for m in markers}.isdisjoint(environ.split(b"\0"))
+
+
 def wait_gone(pid: int, timeout: float = 10.0) -> None:
     """Wait until the process `pid`, which need not be our child, has ended."""
     try:
@@ -47,5 +56,7 @@ def wait_for_text(path: Path, text: str, timeout: float = 10.0) -> str:
         if text in content:
             return content
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{path} has no {text!r} after {timeout} s; it has: {content[-2000:]}")
+            raise TimeoutError(
+                f"{path} has no {text!r} after {timeout} s; it has: {content[-2000:]}"
+            )
         time.sleep(0.01)

@@ -32,6 +32,7 @@ def picture(screen: Screen) -> Snapshot:
 
 
 @given(streams, st.lists(st.integers(0, 400), max_size=6))
+@settings(max_examples=60, deadline=None)
 def test_a_stream_split_anywhere_shows_the_same_as_the_whole(data: bytes, cuts: list[int]) -> None:
     at = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     pieces = [data[start:stop] for start, stop in itertools.pairwise(at)]
@@ -39,11 +40,13 @@ def test_a_stream_split_anywhere_shows_the_same_as_the_whole(data: bytes, cuts: 
 
 
 @given(streams)
+@settings(max_examples=60, deadline=None)
 def test_a_stream_fed_byte_by_byte_shows_the_same_as_the_whole(data: bytes) -> None:
     assert seen(fed(*(data[at : at + 1] for at in range(len(data))))) == seen(fed(data))
 
 
 @given(st.binary(max_size=400), st.integers(1, 5), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
 def test_bytes_without_a_meaning_are_taken_at_any_size(data: bytes, rows: int, cols: int) -> None:
     screen = fed(data, rows=rows, cols=cols)
     snapshot = screen.snapshot(100)
@@ -54,12 +57,14 @@ def test_bytes_without_a_meaning_are_taken_at_any_size(data: bytes, rows: int, c
 
 
 @given(streams)
+@settings(max_examples=60, deadline=None)
 def test_a_repainted_screen_equals_the_original(data: bytes) -> None:
     screen = fed(data)
     assert picture(fed(screen.repaint())) == picture(screen)
 
 
 @given(streams, streams)
+@settings(max_examples=60, deadline=None)
 def test_a_repainted_screen_goes_on_as_the_original_does(data: bytes, more: bytes) -> None:
     original = fed(data)
     repainted = fed(original.repaint())
@@ -71,6 +76,7 @@ def test_a_repainted_screen_goes_on_as_the_original_does(data: bytes, more: byte
 
 
 @given(streams)
+@settings(max_examples=60, deadline=None)
 def test_a_repaint_with_scrollback_brings_the_lines_above_too(data: bytes) -> None:
     screen = fed(data)
     again = fed(screen.repaint(scrollback=100))
@@ -78,6 +84,7 @@ def test_a_repaint_with_scrollback_brings_the_lines_above_too(data: bytes) -> No
 
 
 @given(streams, st.integers(1, 12), st.integers(2, 30))
+@settings(max_examples=60, deadline=None)
 def test_shrinking_and_growing_back_loses_nothing(data: bytes, rows: int, cols: int) -> None:
     screen = fed(data + b"\x1b[?6l\x1b[r", scrollback=1000)
     before = screen.snapshot(1000)
@@ -90,6 +97,7 @@ def test_shrinking_and_growing_back_loses_nothing(data: bytes, rows: int, cols: 
 
 
 @given(streams, st.lists(st.tuples(st.integers(1, 12), st.integers(1, 30)), max_size=4), streams)
+@settings(max_examples=60, deadline=None)
 def test_any_size_at_any_time_is_survived(
     data: bytes, sizes: list[tuple[int, int]], more: bytes
 ) -> None:
@@ -103,7 +111,7 @@ def test_any_size_at_any_time_is_survived(
 
 
 @given(lines, lines, lines)
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 def test_skimming_changes_nothing_that_shows(first: bytes, flood: bytes, last: bytes) -> None:
     start = fed(first, rows=3, scrollback=4)
     skimmed = fed(first, rows=3, scrollback=4)
@@ -114,7 +122,7 @@ def test_skimming_changes_nothing_that_shows(first: bytes, flood: bytes, last: b
 
 
 @given(streams, streams, lines)
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 def test_skimming_whatever_comes_changes_nothing(first: bytes, flood: bytes, last: bytes) -> None:
     start = fed(first, rows=3, scrollback=4)
     skimmed = fed(first, rows=3, scrollback=4)

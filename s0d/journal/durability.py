@@ -105,10 +105,10 @@ class Durability:
         """Wait for the running round where it covers ``seq``, else for the next one."""
         current = self._running
         if current is None or seq is None or current.target < seq:
-            if self._next is None:
-                self._next = Round()
-                self._request(True)
             current = self._next
+            if current is None:
+                current = self._next = Round()
+                self._request(True)
         await current.done.wait()
         return current.error
 

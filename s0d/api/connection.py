@@ -148,7 +148,8 @@ class Connection:
         elif isinstance(event, Closed) and self._state is not _State.LINGER:
             self._enter(_State.LINGER)
             try:
-                await self._stream.send_eof()
+                async with self._sending:
+                    await self._stream.send_eof()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self._reading.cancel()
 

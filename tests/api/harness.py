@@ -227,15 +227,13 @@ class Served:
 
         With a `window` (bytes) the client's kernel takes about that much and no more.
         """
-        if unix:
-            self.streams.append(await trio.open_unix_socket(self.path))
-        else:
-            sock = trio.socket.socket()
-            if window:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-            self.streams.append(trio.SocketStream(sock))
-            await sock.connect(self.address)
-        return Wire(self.streams[-1])
+        sock = trio.socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
+        if window:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        stream = trio.SocketStream(sock)
+        self.streams.append(stream)
+        await sock.connect(self.path if unix else self.address)
+        return Wire(stream)
 
     async def ask(
         self, method: str, target: str, headers: Any = None, body: Any = b"", unix: bool = False

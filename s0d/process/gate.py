@@ -13,7 +13,12 @@ The pid: posix_spawn has not returned yet, so it must be found.  Until exec a ch
 kernel name (`comm`) of the thread that made it.  That thread takes a new random name for each
 held spawn; the newest child of this process with that name is the one.
 
-Should the work fail, the child is killed where it stands and never runs.  (glibc 2.39 has
+Should the work fail, the child is killed where it stands and never runs.  Should this process be
+killed, nobody opens `leave` any more: the child would wait for ever, with copies of all our
+descriptors, a lock and listening sockets among them.  Its name says whose child it was, so that
+the next daemon can end it (`end_unborn`).
+
+(glibc 2.39 has
 posix_spawnattr_setcgroup_np.  It is not used: it does not set limits, so that the gate is needed
 all the same, and one way that is always taken is one that is always tested.)
 """
@@ -144,7 +149,7 @@ class _Stay:
         self._leave = leave
         self._work = work
         self._cleanup = cleanup
-        self._name = f"s0d-{os.urandom(5).hex()}"
+        self._name = f"{_name_of(os.getpid())}{os.urandom(3).hex()}"
         self._attended = threading.Event()
         self.error: BaseException | None = None
         libc.set_thread_name(self._name)
@@ -189,6 +194,35 @@ class _Stay:
             self.error = error
             # Not reaped before the spawn has returned: the pid cannot be another's.
             os.kill(pid, signal.SIGKILL)
+
+
+def end_unborn(parent: int) -> int:
+    """Kill what the process `parent`, which is dead, left at its gate; returns how many.
+
+    Nothing else has such a name: a program takes its own with its exec.  A child of a living
+    process that was given the number of the dead one is told by its parent.
+    """
+    ended = 0
+    for pid in proc.list_pids():
+        stat = proc.read_stat(pid)
+        if stat is None or not stat.alive or stat.ppid == parent:
+            continue
+        if not stat.name.startswith(_name_of(parent)):
+            continue
+        with suppress(ProcessLookupError, PermissionError):
+            pidfd = os.pidfd_open(pid)
+            try:
+                if proc.read_stat(pid) == stat:
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                    ended += 1
+            finally:
+                os.close(pidfd)
+    return ended
+
+
+def _name_of(parent: int) -> str:
+    """What the names of all held children of `parent` begin with; 15 bytes are a name's most."""
+    return f"s0d{parent:06x}"
 
 
 def find_unborn(name: str) -> int | None:

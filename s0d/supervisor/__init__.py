@@ -8,6 +8,7 @@ belong to the standalone daemon (`s0d.daemon`).
 module          owns
 ==============  ======================================================================
 `supervisor`    the state directory's lock, the sandboxes, start and orderly stop
+`lock`          one supervisor a state directory
 `sandbox`       the sessions of one sandbox: create (idempotent), look up, delete
 `session`       a session: what callers see and ask of it
 `actor`         the task that realizes it: wait, run an attempt, decide, back off

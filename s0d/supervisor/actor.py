@@ -41,6 +41,7 @@ from .recorder import Recorder
 
 log = logging.getLogger("s0d.session")
 
+_AFTER_BUG = 1.0  # seconds: a bug that comes at once again must not fill the log
 _AT_REST = frozenset({Phase.STOPPED, Phase.EXITED, Phase.FAILED})
 
 
@@ -61,6 +62,7 @@ class Actor:
         self._host = host
         self._window = RestartWindow()
         self._retry_at = math.inf
+        self._stop_reason = "desired_state_stopped"  # or that it expired, until the next start
         # Lifetimes count on Trio's clock; what passed before this start of the daemon, on the
         # wall clock, is never negative however that was set.
         age = max(0, time.time_ns() - record.created_at_ns) / 1e9
@@ -78,6 +80,7 @@ class Actor:
 
     def request_start(self, reason: str, *, manual: bool = True) -> None:
         """Start an attempt as soon as none runs; a manual start begins a fresh restart window."""
+        self._stop_reason = "desired_state_stopped"
         if manual:
             self._window.clear()
         self.start_reason = reason
@@ -148,6 +151,7 @@ class Actor:
                 # One broken session never takes down the others: it says so and stays.
                 log.exception("internal error", extra={"session_id": self.record.id})
                 self._fail_internally()
+                await trio.sleep(_AFTER_BUG)
 
     async def _step(self) -> None:
         if self.start_reason is None:
@@ -215,7 +219,9 @@ class Actor:
         then, follows = self._follow(outcome)
         seq = self.recorder.record(outcome.exited(then), *follows)
         if then == "restart":
-            self._retry_at = trio.current_time() + follows[0].fields["delay_ms"] / 1000
+            now = trio.current_time()
+            self._window.count(self.record.spec.lifecycle.restart, now)
+            self._retry_at = now + follows[0].fields["delay_ms"] / 1000
         return seq
 
     def _follow(self, outcome: Outcome) -> tuple[str, list[Draft]]:
@@ -223,9 +229,7 @@ class Actor:
         if self.removing:
             return "delete", []
         if self.record.desired is DesiredState.STOPPED:
-            expired = outcome.reason == "session_expired"
-            reason = "session_expired" if expired else "desired_state_stopped"
-            return "stop", [draft(ev.SESSION_STOPPED, reason=reason)]
+            return "stop", [draft(ev.SESSION_STOPPED, reason=self._stop_reason)]
         if self.suspending:
             return "suspend", []
         if self.start_reason is not None:
@@ -278,6 +282,7 @@ class Actor:
 
     async def _expire(self, reason: str) -> None:
         await self.recorder.insist(partial(self._record_expired, reason))
+        self._stop_reason = "session_expired"
         self.cancel_start()
         self.order_stop("session_expired")
 

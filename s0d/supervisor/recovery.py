@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import trio
 
 from s0d.journal import Journal, JournalError, Limits, Syncer
+from s0d.model import event as ev
 from s0d.model import lifecycle
-from s0d.model.session import AttemptRecord, SessionRecord
-from s0d.model.spec import RetentionSpec
+from s0d.model.event import Event
+from s0d.model.session import AttemptRecord, Phase, SessionRecord
+from s0d.model.spec import DesiredState, RetentionSpec
 from s0d.process.attribution import TreeRecord
 
 from .host import ProcessHost
@@ -50,6 +52,9 @@ def load(store: Store, syncer: Syncer) -> list[Found]:
 
 def _load(store: Store, session_id: str, syncer: Syncer) -> Found | None:
     record = _snapshot(store, session_id)
+    if record is None and not store.has_journal(session_id):
+        store.discard(session_id)  # the daemon died before there was more than a directory
+        return None
     retention = RetentionSpec() if record is None else record.spec.event_retention
     journal = store.open_journal(session_id, retention, syncer)
     try:
@@ -58,8 +63,7 @@ def _load(store: Store, session_id: str, syncer: Syncer) -> Found | None:
     except BaseException:
         journal.close(clean=False)
         raise
-    if record is None:
-        # Its creation was never acknowledged: not even the first event reached the disk.
+    if record is None or _is_half_deleted(record):
         journal.close(clean=False)
         store.discard(session_id)
         return None
@@ -78,16 +82,37 @@ def _snapshot(store: Store, session_id: str) -> SessionRecord | None:
         return None
 
 
+def _is_half_deleted(record: SessionRecord) -> bool:
+    """Was its deletion under way, its last attempt already ended for it?
+
+    `attempt.exited` leaves the phase `stopping` for a stop, which has made the desired state
+    `stopped` before, and for a deletion (`then` in `s0d.model.lifecycle`).  There is no way back
+    from it: who asked gets what they asked for, though they were never answered.
+    """
+    stopping = record.phase is Phase.STOPPING and record.unfinished is None
+    return stopping and record.desired is DesiredState.RUNNING
+
+
 def _fold(session_id: str, record: SessionRecord | None, journal: Journal) -> SessionRecord | None:
+    """The record as of the journal's end.
+
+    None where the creation was never acknowledged: the daemon died before the first event, and
+    there is nothing but the numbers that each recovery has skipped.  A first event that is lost
+    in any other way is damage: `LifecycleError`.
+    """
     for event in journal.replay(0 if record is None else record.seq):
-        if record is None:
-            record = lifecycle.create(session_id, event)
-        else:
+        if record is not None:
             lifecycle.apply(record, event)
+        elif not _is_skip(event) or journal.recovery.torn_bytes:
+            record = lifecycle.create(session_id, event)
     if record is not None and journal.last_time_ns > record.last_activity_ns:
         # Output is not folded: its last time is all that the record keeps of it.
         record.last_activity_ns = journal.last_time_ns
     return record
+
+
+def _is_skip(event: Event) -> bool:
+    return event.type == ev.JOURNAL_GAP and event.fields.get("reason") == "unclean_end"
 
 
 async def end_leftovers(found: list[Found], host: ProcessHost) -> None:

@@ -74,6 +74,9 @@ class Store:
         path = os.path.join(self.session_path(session_id), JOURNAL)
         return Journal.open(self.disk, path, session_id, _limits(retention), syncer)
 
+    def has_journal(self, session_id: str) -> bool:
+        return os.path.isdir(os.path.join(self.session_path(session_id), JOURNAL))
+
     def read_record(self, session_id: str) -> SessionRecord | None:
         """The snapshot; None where there is none.  Raises `ValueError` where it is damaged."""
         data = _read(os.path.join(self.session_path(session_id), RECORD))

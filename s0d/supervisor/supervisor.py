@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import pwd
-import stat
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -27,6 +25,7 @@ from s0d.process.spawner import Spawner
 
 from . import recovery
 from .host import ProcessHost, open_cgroups
+from .lock import locked
 from .sandbox import Sandbox
 from .session import Session
 from .store import Store
@@ -149,8 +148,12 @@ async def _run(
     """Everything of a supervisor, shielded: a cancelled caller still gets the orderly stop."""
     async with trio.open_nursery() as watcher:
         watcher.start_soon(_stop_when_cancelled, supervisor)
-        with trio.CancelScope(shield=True), locked(state_dir, options.disk):
-            async with Spawner(options.registry) as spawner, trio.open_nursery() as nursery:
+        with trio.CancelScope(shield=True):
+            async with (
+                locked(state_dir),
+                Spawner(options.registry) as spawner,
+                trio.open_nursery() as nursery,
+            ):
                 syncer = Syncer()
                 await nursery.start(partial(syncer.run))
                 await _start(supervisor, state_dir, options, spawner, syncer, nursery)
@@ -251,39 +254,6 @@ def take_ownership(state_dir: str, store: Store, options: Options) -> SandboxRec
     record.generation += 1
     store.write_marker(record)
     return record
-
-
-@contextmanager
-def locked(state_dir: str, disk: Disk) -> Iterator[None]:
-    """Hold the state directory; refuse one that others could have written to, or that is held."""
-    os.makedirs(state_dir, mode=0o700, exist_ok=True)
-    found = os.stat(state_dir, follow_symlinks=False)
-    if not stat.S_ISDIR(found.st_mode):
-        raise StateDirectoryError(f"{state_dir}: not a directory")
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise StateDirectoryError(
-            f"{state_dir}: must belong to this user and be closed to others (chmod 700)"
-        )
-    lock = os.open(
-        os.path.join(state_dir, "lock"),
-        os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
-        0o600,
-    )
-    try:
-        _take(lock, state_dir)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _take(lock: int, state_dir: str) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(lock, 64, 0).decode(errors="replace").strip() or "unknown"
-        raise StateDirectoryError(f"{state_dir} is in use by process {holder}") from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
 
 
 async def _stop(supervisor: Supervisor) -> None:

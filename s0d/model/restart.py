@@ -8,7 +8,7 @@ by the caller: nothing here reads a clock.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .spec import RestartPolicy, RestartSpec
 
@@ -27,14 +27,19 @@ class Leave(NamedTuple):
     """The policy does not restart this end."""
 
 
+_REMEMBERED: Final = 1 << 16
+
 Decision = RestartIn | GiveUp | Leave
 
 
 class RestartWindow:
-    """When restarts were scheduled, as far back as the window reaches."""
+    """When restarts were scheduled, as far back as the window reaches.
+
+    Remembers the newest 65,536 of them: a limit above that within one window is no limit.
+    """
 
     def __init__(self) -> None:
-        self._scheduled: deque[float] = deque()
+        self._scheduled: deque[float] = deque(maxlen=_REMEMBERED)
 
     def clear(self) -> None:
         """A manual start begins a fresh window."""
@@ -42,20 +47,28 @@ class RestartWindow:
 
     def shift(self, seconds: float) -> None:
         """Move every restart later: the clock stood still that long (a frozen sandbox)."""
-        self._scheduled = deque(at + seconds for at in self._scheduled)
+        self._scheduled = deque((at + seconds for at in self._scheduled), _REMEMBERED)
 
     def decide(self, spec: RestartSpec, *, failed: bool, now: float) -> Decision:
-        """What to do after an end at `now`; a restart that is decided on is counted."""
+        """What to do after an end at `now`; a restart counts when it is scheduled (`count`)."""
         if spec.policy is RestartPolicy.NEVER:
             return Leave()
         if spec.policy is RestartPolicy.ON_FAILURE and not failed:
             return Leave()
-        while self._scheduled and now - self._scheduled[0] >= spec.window_seconds:
-            self._scheduled.popleft()
+        self._forget(spec, now)
         if len(self._scheduled) >= spec.max_restarts:
             return GiveUp()
+        return RestartIn(_delay_ms(spec, len(self._scheduled) + 1))
+
+    def count(self, spec: RestartSpec, now: float) -> None:
+        """A restart was scheduled at `now`."""
+        self._forget(spec, now)
         self._scheduled.append(now)
-        return RestartIn(_delay_ms(spec, len(self._scheduled)))
+
+    def _forget(self, spec: RestartSpec, now: float) -> None:
+        """Drop what the window no longer reaches: time does not run backwards."""
+        while self._scheduled and now - self._scheduled[0] >= spec.window_seconds:
+            self._scheduled.popleft()
 
 
 def _delay_ms(spec: RestartSpec, n: int) -> int:

@@ -9,7 +9,12 @@ from s0d.model.spec import RestartPolicy, RestartSpec
 
 
 def decide(window: RestartWindow, spec: RestartSpec, now: float, failed: bool = True) -> Decision:
-    return window.decide(spec, failed=failed, now=now)
+    """Decide, and count what was decided on."""
+    decision = window.decide(spec, failed=failed, now=now)
+    assert window.decide(spec, failed=failed, now=now) == decision, "deciding changes nothing"
+    if isinstance(decision, RestartIn):
+        window.count(spec, now)
+    return decision
 
 
 @pytest.mark.parametrize(

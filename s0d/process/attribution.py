@@ -5,7 +5,7 @@ leader (a child is never older than its ancestor):
 
 - it is the leader: pid and start time;
 - its parent belongs;
-- it is in the leader's process group or session, while one that belongs by other evidence is in
+- it is in the leader's session, while one that belongs by other evidence is in
   that session too (the leader itself, be it as a zombie): so long the number is not given away;
 - it is in a session that a member led, unless that number was free in between;
 - its environment holds the attempt's marker.
@@ -63,11 +63,6 @@ class Lineage:
             or stat.sid in self.sessions
             or markers.get(pid) == self.record.attempt_id
         }
-        if any(candidates[pid].sid == self.record.pid for pid in found):
-            # A number is not given away while a session has it, so the session is the leader's.
-            found |= {
-                p for p, stat in candidates.items() if self.record.pid in (stat.pgid, stat.sid)
-            }
         found = self._with_kin(found, candidates)
         self._remember(found, candidates)
         return found
@@ -98,6 +93,9 @@ class Lineage:
         while pending:
             pid = pending.pop()
             kin = children.get(pid, []) + sessions.get(pid, [])
+            if candidates[pid].sid == self.record.pid:
+                # A number is not given away while a session has it: it is still the leader's.
+                kin += sessions[self.record.pid]
             fresh = [other for other in kin if other not in found]
             found.update(fresh)
             pending.extend(fresh)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import os
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from s0d.process.attribution import Lineage, TreeRecord
@@ -96,9 +98,7 @@ def test_a_member_is_remembered_when_every_link_is_cut() -> None:
     assert members(process(101, 1, sid=101, start=3000), lineage=lineage) == set()
 
 
-def test_the_daemon_itself_is_never_a_member(monkeypatch: object) -> None:
-    import os
-
+def test_the_daemon_itself_is_never_a_member() -> None:
     assert members(LEADER, process(os.getpid(), 100), marked=(os.getpid(),)) == {100}
 
 
@@ -116,6 +116,7 @@ def worlds(draw: st.DrawFn) -> list[ProcStat]:
     ]
 
 
+@settings(deadline=None)
 @given(worlds(), st.sets(st.integers(2, 120)))
 def test_whatever_the_world_looks_like(world: list[ProcStat], marked: set[int]) -> None:
     lineage = Lineage(RECORD)

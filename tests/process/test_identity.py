@@ -78,10 +78,12 @@ async def test_its_rights_are_the_users(
 
 @root_only
 async def test_owned_like_any_other(start: Start, make_tree: MakeTree) -> None:
-    script = "trap '' TERM; (setsid sleep 1000 &); echo ready; sleep 1000"
+    script = "trap '' TERM; setsid sleep 1000 & echo ready; wait"
     running = await start("/bin/sh", "-c", script, run_as=NOBODY, make=make_tree)
     await running.output(b"ready")
-    assert len(running.tree.members()) == 3
+    members = running.tree.members()
+    assert len(members) == 2
+    assert {os.stat(f"/proc/{pid}").st_uid for pid in members} == {65534}
     report = await running.tree.end(0.1)
     assert (report.survivors, report.killed) == ((), True)
     assert (await running.process.wait()).signal == "SIGKILL"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from s0d.process import proc
@@ -15,6 +16,7 @@ from s0d.process import proc
 numbers = st.integers(0, 2**31)
 
 
+@settings(deadline=None)
 @given(
     pid=st.integers(1, 2**22),
     name=st.binary(max_size=64).filter(lambda name: b"\0" not in name),
@@ -37,6 +39,7 @@ def test_any_name(pid: int, name: bytes, state: str, fields: list[int]) -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_anything_else_is_a_value_error(raw: bytes) -> None:
     try:
@@ -103,3 +106,21 @@ def test_last_pid_is_that_of_a_new_child() -> None:
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
         assert abs(proc.last_pid() - child.pid) < 1000
         child.communicate()
+
+
+def test_what_was_born_in_between_without_other_threads() -> None:
+    before = proc.last_pid()
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+        born = proc.pids_between(before, proc.last_pid())
+        child.communicate()
+    stop.set()
+    thread.join()
+    assert child.pid in born
+    assert thread.native_id not in born
+
+
+def test_numbers_that_began_again_mean_a_full_look() -> None:
+    assert os.getpid() in proc.pids_between(2**22, 5)

@@ -251,6 +251,7 @@ async def main():
         script = "trap '' TERM; (setsid sleep 1000 &); sleep 1000 & echo up; %s"
         p = await s.spawn(SpawnRequest(sys.argv[1], ["/bin/sh", "-c", script], env, "/"))
         await trio.lowlevel.wait_readable(p.stdout_fd)
+        if script.endswith("exit"): await p.wait()
         r = record_of(p, sys.argv[1])
         print(r.pid, r.start_time, r.boot_id, flush=True)
         os.kill(os.getpid(), 9)

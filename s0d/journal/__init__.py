@@ -11,7 +11,8 @@ Promises
 * A cursor gives every retained record in order, once, or says what is missing: a ``journal.gap``
   record for numbers lost, ``CursorExpired`` when retention has overtaken it.
 * ``retained_bytes`` stays within ``max_bytes`` (inside one ``append`` of more than that it may be
-  exceeded until the call returns).
+  exceeded until the call returns; where such a batch holds control records that no snapshot can
+  cover yet, until the next one).
 * Damage is never an error of opening, and never garbage for a reader.
 
 On disk, format version 1

@@ -44,7 +44,8 @@ class Retention:
         which no snapshot can cover yet."""
         store = self._store
         while store.retained_bytes > store.limits.max_bytes:
-            if unapplied <= store.segments[0].last_control > self.checkpointed:
+            control = store.segments[0].last_control
+            if self.checkpoint is not None and unapplied <= control > self.checkpointed:
                 return
             if not self._remove_oldest():
                 return

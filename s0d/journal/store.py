@@ -30,23 +30,16 @@ class Framed(NamedTuple):
     head: bytes
     payload: bytes
     bulk: bool
-
-    @property
-    def size(self) -> int:
-        """Bytes in the file."""
-        return frame.HEAD_SIZE + len(self.payload)
+    size: int
+    """Bytes in the file."""
 
 
 class Run(NamedTuple):
-    """Frames that go into one segment, which is new or the one being written."""
+    """Frames that go into one segment, which is new or the one being written; ``size`` in all."""
 
     new: bool
     frames: list[Framed]
-
-    @property
-    def size(self) -> int:
-        """Bytes of the frames."""
-        return sum(framed.size for framed in self.frames)
+    size: int
 
 
 def frame_entries(first: int, entries: Sequence[Entry]) -> list[Framed]:
@@ -63,9 +56,8 @@ def frame_entries(first: int, entries: Sequence[Entry]) -> list[Framed]:
 def frame_record(record: Record, covers: int, *, bulk: bool) -> Framed:
     """One record as a frame."""
     payload = encode_record(record)
-    return Framed(
-        record, covers, frame.encode_head(payload, frame.BULK if bulk else 0), payload, bulk
-    )
+    head = frame.encode_head(payload, frame.BULK if bulk else 0)
+    return Framed(record, covers, head, payload, bulk, frame.HEAD_SIZE + len(payload))
 
 
 class Store:
@@ -120,22 +112,27 @@ class Store:
     def plan(self, frames: Sequence[Framed]) -> list[Run]:
         """Which frames go where."""
         end = self._writable_end()
-        runs = [Run(False, [])] if end else []
-        roll = self.roll_size
+        new, roll = not end, self.roll_size
+        end = begin = end or layout.HEADER_SIZE
+        runs: list[Run] = []
+        part: list[Framed] = []
         for framed in frames:
-            if not end or (end > layout.HEADER_SIZE and end + framed.size > roll):
-                runs.append(Run(True, []))
-                end = layout.HEADER_SIZE
-            runs[-1].frames.append(framed)
+            if end > layout.HEADER_SIZE and end + framed.size > roll:
+                if part:
+                    runs.append(Run(new, part, end - begin))
+                new, part = True, []
+                end = begin = layout.HEADER_SIZE
+            part.append(framed)
             end += framed.size
-        return [run for run in runs if run.frames]
+        runs.append(Run(new, part, end - begin))
+        return runs
 
     def without_rolling(self, frames: list[Framed]) -> list[Run] | None:
         """All into the active segment, whatever its size: it has room kept for control records,
         when there is none for a new file. None where that is no way out."""
         if not self._writable_end() or any(framed.bulk for framed in frames):
             return None
-        return [Run(False, frames)]
+        return [Run(False, frames, sum(framed.size for framed in frames))]
 
     def fits(self, runs: Sequence[Run]) -> bool:
         """Whether ``max_bytes`` holds with these runs, and with the footers they will need."""
@@ -327,16 +324,14 @@ class Store:
 
 def _write_run(writer: SegmentWriter, run: Run) -> None:
     buffers = []
-    length = 0
     bulk = False
     for framed in run.frames:
         buffers.append(framed.head)
         buffers.append(framed.payload)
-        length += framed.size
         bulk = bulk or framed.bulk
-    if length <= _JOIN:
+    if run.size <= _JOIN:
         buffers = [b"".join(buffers)]
-    writer.write(buffers, length, bulk=bulk)
+    writer.write(buffers, run.size, bulk=bulk)
 
 
 def refused(error: OSError, what: str) -> JournalError:

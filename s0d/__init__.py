@@ -18,9 +18,10 @@ leave nothing behind when they are cancelled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # not from typing, which takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from s0d.daemon.config import Config as Config
     from s0d.daemon.serve import serve as serve
     from s0d.supervisor import open_supervisor as open_supervisor

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_FORM: Final = re.compile(r"(\d{1,10})([smhd]?)")
+_FORM: Final = re.compile(r"([0-9]{1,10})([smhd]?)")
 
 
 class Seconds(click.ParamType[int]):

@@ -17,7 +17,6 @@ from .client import Client
 from .errors import CliError, ConnectionLost, Unreachable
 from .events import Event, Follower, SessionGone
 from .feed import Feed, worth_forwarding
-from .http import connect
 from .options import Common, connection_options
 from .spec import from_flags, spec_options
 from .target import Target
@@ -45,21 +44,9 @@ def run(
 
     s0d run --rm -- sh -c 'echo hello; sleep 1; echo bye'
     """
-    target = common.target
-    _reach(target)
-    client = Client(target, common.sandbox)
-    session = _create(client, _spec(target, command, flags))["id"]
+    client = common.client
+    session = _create(client, _spec(client.target, command, flags))["id"]
     ctx.exit(_follow(client, session, rm))
-
-
-def _reach(target: Target) -> None:
-    """Make sure that a daemon answers; start one where only the default socket was meant."""
-    try:
-        connect(target).close()
-    except Unreachable:
-        if not target.is_default:
-            raise
-        _start(target)
 
 
 def _start(target: Target) -> None:
@@ -84,12 +71,20 @@ def _spec(target: Target, command: tuple[str, ...], flags: dict[str, Any]) -> Js
 
 
 def _create(client: Client, spec: Json) -> Json:
-    """With an idempotency key: after a broken connection the same request is safe again."""
+    """Start a daemon first where only the default socket was meant and nobody answers there.
+
+    With an idempotency key: after a broken connection the same request is safe again.
+    """
     key = f"run-{uuid.uuid4()}"
     try:
         return client.create(spec, key)
     except ConnectionLost:
-        return client.create(spec, key)
+        pass
+    except Unreachable:
+        if not client.target.is_default:
+            raise
+        _start(client.target)
+    return client.create(spec, key)
 
 
 def _follow(client: Client, session: str, rm: bool) -> int:

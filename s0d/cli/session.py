@@ -23,7 +23,10 @@ from .spec import choose, spec_options
 @click.group()
 @connection_options
 def session(common: Common) -> None:
-    """Make, look at and control sessions."""
+    """Make, look at and control sessions.
+
+    s0d session create --name web -- python3 -m http.server
+    """
 
 
 def _show(common: Common, value: dict[str, Any]) -> None:

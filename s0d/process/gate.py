@@ -4,19 +4,21 @@ A cgroup must be joined and a resource limit set *before* the program's first in
 posix_spawn knows neither, and a trampoline program would touch the environment and blur errors.
 So the child is made to wait by its own file actions, which know only `open` and `close`:
 
-1. it opens the FIFO `arrive` for writing and closes it again: the gatekeeper, which polls the
+1. it closes its copies of our descriptors, all but the program's own three.
+2. it opens the FIFO `arrive` for writing and closes it again: the gatekeeper, which polls the
    reading end, sees the hang-up.  That the child exists is thereby known without polling.
-2. it opens the FIFO `leave` for reading, which blocks until there is a writer.
-3. The gatekeeper learns the child's pid, does its work on it, and opens `leave`.
+3. it opens the FIFO `leave` for reading, which blocks until there is a writer.
+4. The gatekeeper learns the child's pid, does its work on it, and opens `leave`.
 
 The pid: posix_spawn has not returned yet, so it must be found.  Until exec a child has the
 kernel name (`comm`) of the thread that made it.  That thread takes a new random name for each
 held spawn; the newest child of this process with that name is the one.
 
 Should the work fail, the child is killed where it stands and never runs.  Should this process be
-killed, nobody opens `leave` any more: the child would wait for ever, with copies of all our
-descriptors, a lock and listening sockets among them.  Its name says whose child it was, so that
-the next daemon can end it (`end_unborn`).
+killed, nobody opens `leave` any more, and the child waits for ever.  Its name says whose child it
+was, so that the next daemon can end it (`end_unborn`).  It holds nothing of ours meanwhile (step
+1): with a copy of a listening socket or a connection it would keep clients of a dead daemon
+waiting for an answer.
 
 (glibc 2.39 has
 posix_spawnattr_setcgroup_np.  It is not used: it does not set limits, so that the gate is needed
@@ -26,6 +28,7 @@ all the same, and one way that is always taken is one that is always tested.)
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import queue
 import select
@@ -38,7 +41,6 @@ from contextlib import ExitStack, suppress
 from typing import TypeVar
 
 from s0d.process import libc, proc
-from s0d.process.descriptors import lifted
 from s0d.process.libc import FileActions
 
 _NEAR = 64
@@ -58,6 +60,14 @@ def _insist(action: Callable[[], T]) -> T:
             time.sleep(0.01)
 
 
+def _raised(fd: int) -> int:
+    """A duplicate beyond the numbers that a child at the gate uses; `fd` is closed."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    finally:
+        os.close(fd)
+
+
 class Fifo:
     """A FIFO without a name: made, opened as a path, and unlinked."""
 
@@ -68,7 +78,7 @@ class Fifo:
             # A child that already runs as another user opens it too; nobody else can reach it.
             os.mkfifo(path)
             os.chmod(path, 0o666)
-            self.fd = lifted(os.open(path, os.O_PATH | os.O_CLOEXEC))
+            self.fd = _raised(os.open(path, os.O_PATH | os.O_CLOEXEC))
         finally:
             if os.path.lexists(path):
                 os.unlink(path)
@@ -115,10 +125,14 @@ class Gate:
             stay.attend()
 
     def add_to(self, actions: FileActions) -> None:
-        """Make the child wait here; descriptor 0 is used and left open."""
-        actions.open(0, self._arrive.path, os.O_WRONLY | os.O_NONBLOCK)
-        actions.close(0)
-        actions.open(0, self._leave.path, os.O_RDONLY)
+        """Make the child wait here, with 0, 1 and 2 as they are and all others closed."""
+        actions.dup2(self._arrive.fd, 3)
+        actions.dup2(self._leave.fd, 4)
+        actions.close_from(5)
+        actions.open(5, "/proc/self/fd/3", os.O_WRONLY | os.O_NONBLOCK)
+        actions.close(5)
+        actions.open(5, "/proc/self/fd/4", os.O_RDONLY)
+        actions.close_from(3)
 
     def spawn(self, spawn: Callable[[], int], work: Callable[[int], None]) -> int:
         """Run `spawn`, which returns a pid, with `work(pid)` done before the child's exec.

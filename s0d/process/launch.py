@@ -78,10 +78,10 @@ def launch(request: SpawnRequest, registry: ChildRegistry, gate: Gate | None) ->
         path = program.find_program(request.argv[0], request.env.get("PATH"), cwd_fd)
         channels = _open_channels(request, transient, kept)
         actions = FileActions()
-        if gate is not None:
-            gate.add_to(actions)
         actions.fchdir(cwd_fd)
         channels.add_to(actions)
+        if gate is not None:
+            gate.add_to(actions)
         actions.close_from(3)
 
         def spawn() -> int:

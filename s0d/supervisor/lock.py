@@ -1,10 +1,9 @@
 """The lock on a state directory: one supervisor at a time, and nothing of the last one left.
 
-The lock is `flock(2)` on an inherited descriptor, so a child between fork and exec holds it too.
-That is wanted: when a daemon was killed, the lock is free only when each of its children has
-become a program, which can be found and ended, or is gone.  Children that a dead daemon left
-waiting at its gate never will; they are ended here.  A POSIX lock would not be inherited, but two
-supervisors of one process would both get it.
+The lock is `flock(2)` on a descriptor that a new child holds too, until it execs or closes what is
+not its own: for a moment the lock of a killed daemon may be held by nobody who is named in it.
+Children that a dead daemon left waiting at its gate are ended here.  A POSIX lock would not be
+inherited, but two supervisors of one process would both get it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from s0d.process import proc
 from s0d.process.gate import end_unborn
 
 NAME: Final = "lock"
-PATIENCE: Final = 10.0  # seconds for a dead daemon's children to become programs
+PATIENCE: Final = 10.0  # seconds for a dead daemon's children to let go
 _PAUSE: Final = 0.005
 
 
@@ -52,13 +51,14 @@ async def locked(state_dir: str) -> AsyncIterator[None]:
 async def _take(lock: int, state_dir: str) -> None:
     deadline = trio.current_time() + PATIENCE
     while not _try(lock):
-        holder = os.pread(lock, 64, 0).decode(errors="replace").split()
+        holder = _read(lock)
         if _lives(holder) or trio.current_time() > deadline:
             name = holder[0] if holder else "unknown"
             raise StateDirectoryError(f"{state_dir} is in use by process {name}")
-        if holder:
-            end_unborn(int(holder[0]))
-        await trio.sleep(_PAUSE)  # nothing tells when a child has become a program
+        await trio.sleep(_PAUSE)  # nothing tells when a child has let go
+    former = _read(lock)
+    if former and not _lives(former):
+        end_unborn(former[0])
     # Overwritten before it is cut: a line that is read at any moment begins with a whole one.
     line = b"%d %d\n" % (os.getpid(), proc.start_time(os.getpid()) or 0)
     os.pwrite(lock, line, 0)
@@ -75,10 +75,16 @@ def _try(lock: int) -> bool:
     return True
 
 
-def _lives(holder: list[str]) -> bool:
+def _read(lock: int) -> tuple[int, int] | None:
+    """Pid and start time of the last holder, as it wrote them."""
+    words = os.pread(lock, 64, 0).split()
+    if len(words) != 2 or not all(word.isdigit() for word in words):
+        return None
+    return int(words[0]), int(words[1])
+
+
+def _lives(holder: tuple[int, int] | None) -> bool:
     """Is the process that the lock names there?  One of the same number is not it."""
-    if len(holder) != 2 or not all(word.isdecimal() for word in holder):
-        return False
-    found = proc.read_stat(int(holder[0]))
+    found = proc.read_stat(holder[0]) if holder else None
     # A zombie has let go, or is about to (its other threads are dying).
-    return found is not None and found.state not in "ZX" and found.start_time == int(holder[1])
+    return found is not None and found.state not in "ZX" and (found.pid, found.start_time) == holder

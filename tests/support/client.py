@@ -263,12 +263,18 @@ class Client:
         return parse_page(answer)
 
     async def history(self, session: str) -> list[Event]:
-        """Every retained event, page by page, up to what is there at the first page's end."""
-        events: list[Event] = []
-        while page := await self.page(session, events[-1].seq if events else None):
-            events += page
-            if len(page) < 10_000:
+        """Every retained event, page by page, up to the latest as of the first page.
+
+        Ends early where a fast session has run away from the reader in the meantime.
+        """
+        answer = await self.ask("GET", _target(session, "events", None, 10_000))
+        latest = answer.data["cursor"]["latest"]
+        events = parse_page(answer)
+        while events and events[-1].seq < latest:
+            answer = await self.ask("GET", _target(session, "events", events[-1].seq, 10_000))
+            if answer.status == 410:
                 break
+            events += parse_page(answer)
         return events
 
 

@@ -116,7 +116,7 @@ class Crashable:
         base = self.directory / _SESSIONS
         strays = [str(p) for p in (base / "trash").iterdir()]
         strays += [str(p) for p in (base / "sessions").iterdir() if p.name not in known]
-        for suffix in ("*.tmp", "*.new", "*.torn", "*.bad"):
+        for suffix in ("*.tmp", "*.new"):
             strays += map(str, self.state_dir.rglob(suffix))
         return strays
 
@@ -126,11 +126,14 @@ class Crashable:
 
 
 @contextmanager
-def crashable(directory: Path, *arguments: str, nobody: bool = False) -> Iterator[Crashable]:
+def crashable(
+    directory: Path, *, no_cgroups: bool = False, nobody: bool = False
+) -> Iterator[Crashable]:
     """A daemon to be killed; at the end it is stopped in order and must leave nothing.
 
     `nobody` runs it as an ordinary user; only root can.
     """
+    directory.chmod(0o755)
     temporary = directory / "tmp"
     temporary.mkdir()
     environment = {"PATH": os.environ["PATH"], "HOME": str(directory), "TMPDIR": str(temporary)}
@@ -141,7 +144,7 @@ def crashable(directory: Path, *arguments: str, nobody: bool = False) -> Iterato
         ids = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
         prefix = (shutil.which("setpriv") or "setpriv", *ids)
     with Zygote(environment, prefix) as zygote:
-        daemon = Crashable(directory, zygote, *arguments)
+        daemon = Crashable(directory, zygote, *(["--no-cgroups"] if no_cgroups else []))
         try:
             yield daemon
             assert daemon.end(signal.SIGTERM) in (0, None), daemon.log_file.read_text()[-4000:]
@@ -150,3 +153,11 @@ def crashable(directory: Path, *arguments: str, nobody: bool = False) -> Iterato
             daemon.end(signal.SIGKILL)
             for survivor in daemon.processes():
                 os.kill(survivor.pid, signal.SIGKILL)
+
+
+def modes(mode: str) -> dict[str, Any]:
+    """Options of `crashable` for a way of owning processes.
+
+    `cgroups` where the machine has them, `proc` without, `nobody` as an ordinary user.
+    """
+    return {"cgroups": {}, "proc": {"no_cgroups": True}, "nobody": {"nobody": True}}[mode]

@@ -31,6 +31,8 @@ module             holds
 `cgroup`           cgroup files, limits, the daemon's own part of the hierarchy
 `proc_tree`        the tree as found in /proc; `attribution`, `scanner`, `proc` serve it
 `detect`           which of the two this machine allows, and what is missing
+`rlimits`          resource limits of a child at the gate
+`patience`         ending processes while descriptors are short
 `descriptors`, `libc`, `errors`
 =================  =================================================================
 """

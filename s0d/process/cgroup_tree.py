@@ -11,6 +11,7 @@ import trio
 
 from s0d.process import cgroup, proc
 from s0d.process.cgroup import CgroupLimits
+from s0d.process.patience import patiently
 from s0d.process.tree import KILL_PATIENCE, EndReport, Usage
 
 _PASSES = 20
@@ -90,25 +91,24 @@ class CgroupTree:
         """Told by the kernel: `cgroup.events` is an exceptional condition (EPOLLPRI) each time
         it changes.  As a plain readable descriptor it is always ready, hence the epoll."""
         await trio.lowlevel.checkpoint()
-        try:
-            events = os.open(f"{self.path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
+        path = f"{self.path}/cgroup.events"
         with ExitStack() as cleanup:
+            try:
+                events = await patiently(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            except FileNotFoundError:
+                return
             cleanup.callback(os.close, events)
-            poll = cleanup.enter_context(select.epoll())
+            poll = cleanup.enter_context(await patiently(select.epoll))
             poll.register(events, select.EPOLLPRI)
             # Each read also arms the next notification.
             while b"populated 1" in os.pread(events, 4096, 0):
                 await trio.lowlevel.wait_readable(poll)
 
-    async def end(
-        self, grace: float, *, terminal: bool = False, signum: int = signals.SIGTERM
-    ) -> EndReport:
+    async def end(self, grace: float, *, terminal: bool = False) -> EndReport:
         if grace > 0 and self.exists:
-            self.thaw()
-            last = [signum, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
-            self._signal_all(*last)
+            last = [signals.SIGTERM, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
+            await patiently(self.thaw)
+            await patiently(lambda: self._signal_all(*last))
             with trio.move_on_after(grace):
                 await self.wait_empty()
                 return EndReport()
@@ -116,9 +116,9 @@ class CgroupTree:
 
     async def _kill(self) -> EndReport:
         await trio.lowlevel.checkpoint()
-        if not self.exists or not cgroup.is_populated(self.path):
+        if not self.exists or not await patiently(lambda: cgroup.is_populated(self.path)):
             return EndReport()
-        cgroup.write_file(self.path, "cgroup.kill", "1")
+        await patiently(lambda: cgroup.write_file(self.path, "cgroup.kill", "1"))
         with trio.move_on_after(KILL_PATIENCE):
             await self.wait_empty()
             return EndReport(killed=True)

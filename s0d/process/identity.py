@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import pwd
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -64,6 +65,7 @@ def run_as(identity: Identity, action: Callable[[], T]) -> T:
     thread = threading.Thread(target=act, name="s0d-identity", daemon=True)
     thread.start()
     thread.join()
+    _wait_gone(thread)
     if dumpable == 1:
         # The kernel took it away from the whole process; all threads are what they were again.
         with suppress(OSError):
@@ -80,6 +82,16 @@ def is_own(identity: Identity) -> bool:
         and os.getresgid() == (identity.gid,) * 3
         and set(os.getgroups()) == set(identity.groups)
     )
+
+
+def _wait_gone(thread: threading.Thread) -> None:
+    """Wait until the kernel knows the thread no more.
+
+    `join` returns when Python has done with it, a little earlier.  Were the process dumpable
+    again by then, the user could trace the thread, and through it read all memory.
+    """
+    while os.path.exists(f"/proc/self/task/{thread.native_id}"):
+        time.sleep(0.0001)
 
 
 def _assume(identity: Identity) -> None:

@@ -26,7 +26,8 @@ class InputWriter:
     calls `close_stdin` after the bytes before it.  Terminals: `eof` writes the terminal's own
     EOF character, and input goes on to be possible.
 
-    The kernel cuts a terminal's line at 4,095 bytes in canonical mode.
+    The descriptor is the caller's: close the writer before it.  In canonical mode the kernel cuts
+    a terminal's line at 4,095 bytes.
 
     `on_write` is called after each write: an `OutputPump.expect_reply`, for example.
     """

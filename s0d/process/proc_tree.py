@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal as signals
 import time
@@ -10,6 +11,7 @@ import trio
 
 from s0d.process import proc
 from s0d.process.attribution import MARKER, Lineage, TreeRecord
+from s0d.process.patience import patiently
 from s0d.process.proc import ProcStat
 from s0d.process.process import Process
 from s0d.process.scanner import Scanner, Snapshot, look
@@ -59,6 +61,22 @@ class ProcTree:
 
     def members(self) -> list[int]:
         return [stat.pid for stat in _alive(self._look_now())]
+
+    def unproved(self) -> list[int]:
+        """Who is in the record's process group or session and yet may be a stranger.
+
+        Only for a leader that is gone and was reaped: its number may have been given away since.
+        They are never signalled; an operator may want to know of them.
+        """
+        members = {stat.pid for stat in self._look_now()}
+        return [
+            stat.pid
+            for stat in look(self.record.start_time).processes.values()
+            if self._of_this_boot
+            and self.record.pid in (stat.pgid, stat.sid)
+            and stat.pid not in members
+            and stat.start_time >= self.record.start_time
+        ]
 
     def signal(self, signum: int) -> int:
         return sum(send(stat, signum) for stat in _alive(self._look_now()))
@@ -192,18 +210,18 @@ def _runs(stat: ProcStat) -> bool:
 
 
 def send(stat: ProcStat, *signums: int) -> bool:
-    """Send signals to exactly this process; False when it is gone or not ours to signal."""
+    """Send signals to exactly this process; False when it is gone or cannot be signalled now."""
     try:
         pidfd = os.pidfd_open(stat.pid)
-    except ProcessLookupError:
-        return False
+    except OSError:
+        return False  # gone; or descriptors are short, and whoever loops comes again
     try:
         if proc.start_time(stat.pid) != stat.start_time:
             return False
         for signum in signums:
             signals.pidfd_send_signal(pidfd, signum)
-    except (ProcessLookupError, PermissionError):
-        return False
+    except OSError:
+        return False  # gone, or not ours to signal
     finally:
         os.close(pidfd)
     return True
@@ -212,13 +230,27 @@ def send(stat: ProcStat, *signums: int) -> bool:
 async def wait_gone(processes: list[ProcStat]) -> None:
     """Wait until all of these have ended.  One descriptor is open at a time."""
     for stat in processes:
-        try:
-            pidfd = os.pidfd_open(stat.pid)
-        except ProcessLookupError:
+        pidfd = await patiently(functools.partial(_open_pidfd, stat))
+        if pidfd is None:
             continue
         try:
-            if proc.start_time(stat.pid) == stat.start_time:
-                await trio.lowlevel.wait_readable(pidfd)
+            await trio.lowlevel.wait_readable(pidfd)
         finally:
             os.close(pidfd)
     await trio.lowlevel.checkpoint()
+
+
+def _open_pidfd(stat: ProcStat) -> int | None:
+    """A pidfd of exactly this process, None when it is gone."""
+    try:
+        pidfd = os.pidfd_open(stat.pid)
+    except ProcessLookupError:
+        return None
+    try:
+        if proc.start_time(stat.pid) == stat.start_time:
+            return pidfd
+    except BaseException:
+        os.close(pidfd)
+        raise
+    os.close(pidfd)
+    return None

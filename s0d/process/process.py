@@ -13,6 +13,8 @@ from s0d.process.launch import Launched
 from s0d.process.pty import TerminalSize
 from s0d.process.status import LOST, ExitStatus
 
+_TRACED_PAUSE = 0.01  # seconds
+
 
 class Process:
     """The leader of an attempt: its status, its descriptors, its process group.
@@ -61,11 +63,13 @@ class Process:
         that a program may close and reopen it.
         """
         async with self._waiting:
-            if self.status is None:
+            while self.status is None:
                 await trio.lowlevel.wait_readable(self.pidfd)
                 self._note_exit()
-        assert self.status is not None
-        return self.status
+                if self.status is None:
+                    # Dead, but its status is a debugger's until that lets go (ptrace(2)).
+                    await trio.sleep(_TRACED_PAUSE)
+            return self.status
 
     def _note_exit(self) -> None:
         try:

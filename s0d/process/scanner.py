@@ -8,6 +8,7 @@ import trio
 
 from s0d.process import proc
 from s0d.process.attribution import MARKER
+from s0d.process.patience import patiently_async
 from s0d.process.proc import ProcStat
 
 _ROUNDS = 100
@@ -70,7 +71,10 @@ class Scanner:
         async with self._looking:
             if question.answer is None:
                 self._asked = None
-                question.answer = await trio.to_thread.run_sync(look, question.oldest)
+                oldest = question.oldest
+                question.answer = await patiently_async(
+                    lambda: trio.to_thread.run_sync(look, oldest)
+                )
         return question.answer
 
 

@@ -131,7 +131,7 @@ if not child:
     os.tcsetpgrp(0, os.getpgid(0))
     say("ready", 0)
 while True:
-    time.sleep(100)
+    time.sleep(0.01)  # a long one would miss a signal that comes just before it
 """
 
 

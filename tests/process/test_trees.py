@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from s0d.process.proc_tree import ProcTree, record_of
 from s0d.process.scanner import Scanner
 from s0d.process.tree import EndReport
 
-from .conftest import PATIENCE, MakeTree, Running, Start, python
+from .conftest import PATIENCE, MakeTree, Running, Start, descriptors, python
 
 # Each prints "ready" once all of its processes are there.
 SHAPES = {
@@ -208,6 +209,44 @@ async def test_cancelled_in_the_grace_period_the_rest_is_up_to_the_caller(
     assert await running.tree.end(0) == EndReport(killed=True)
 
 
+async def test_ended_although_descriptors_are_short(
+    start: Start, make_tree: MakeTree, nursery: trio.Nursery
+) -> None:
+    running = await start("/bin/sh", "-c", SHAPES["ignores everything"], make=make_tree)
+    await alive(running)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    hogs: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, descriptors())) + 5, hard))
+    try:
+        while (fd := duplicate(0)) is not None:
+            hogs.append(fd)
+        ended = trio.Event()
+
+        async def end() -> None:
+            assert await running.tree.end(0.05) == EndReport(killed=True)
+            ended.set()
+
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as ending:
+                ending.start_soon(end)
+                await trio.sleep(0.2)  # long enough for each step to have found none
+                assert not ended.is_set()
+                for fd in hogs:
+                    os.close(fd)
+                hogs.clear()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in hogs:
+            os.close(fd)
+
+
+def duplicate(fd: int) -> int | None:
+    try:
+        return os.dup(fd)
+    except OSError:
+        return None
+
+
 # --- by /proc ---------------------------------------------------------------------------------
 
 
@@ -273,6 +312,19 @@ async def test_the_tree_of_a_dead_daemon_is_ended_by_its_record(
         report = await tree.end(0.2)
     assert report == EndReport(killed=True)
     assert tree.members() == []
+
+
+async def test_a_stranger_in_a_session_of_that_number_is_told_but_not_touched(
+    start: Start,
+) -> None:
+    running = await start("/bin/sh", "-c", "sleep 1000 & echo ready; wait", attempt_id="att-live")
+    await running.output(b"ready")
+    record = record_of(running.process, "att-dead")
+    # As if the number had been given away since: another start time, another marker.
+    dead = ProcTree(TreeRecord("att-dead", record.pid, record.start_time - 1, record.boot_id))
+    assert sorted(dead.unproved()) == sorted(running.tree.members())
+    assert await dead.end(0) == EndReport()
+    assert len(running.tree.members()) == 2
 
 
 async def test_looks_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:

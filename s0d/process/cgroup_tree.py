@@ -104,9 +104,11 @@ class CgroupTree:
             while b"populated 1" in os.pread(events, 4096, 0):
                 await trio.lowlevel.wait_readable(poll)
 
-    async def end(self, grace: float, *, terminal: bool = False) -> EndReport:
+    async def end(
+        self, grace: float, *, terminal: bool = False, signum: int = signals.SIGTERM
+    ) -> EndReport:
         if grace > 0 and self.exists:
-            last = [signals.SIGTERM, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
+            last = [signum, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
             await patiently(self.thaw)
             await patiently(lambda: self._signal_all(*last))
             with trio.move_on_after(grace):

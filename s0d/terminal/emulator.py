@@ -6,12 +6,13 @@ Sources: DEC STD 070, xterm's ctlseqs page ("ctlseqs" below), ECMA-48.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from pyte import modes as mo
 
 from s0d.terminal import control
-from s0d.terminal.cells import BLANK, Row, line_of, pen_for, row_of
+from s0d.terminal.cells import BLANK, Pen, Row, line_of, pen_for, row_of
 from s0d.terminal.grid import Grid, Page
 from s0d.terminal.style import PLAIN, Style, apply_sgr
 
@@ -42,6 +43,11 @@ _GRAPHICS: Final = dict(zip(range(0x5F, 0x7F), " ◆▒␉␌␍␊°±␤␋┘
 
 _TABLES: Final[dict[str, dict[int, str]]] = {"0": _GRAPHICS, "A": {0x23: "£"}}
 """Character sets by their final that differ from ASCII: line drawing and British."""
+
+
+@lru_cache(maxsize=4096)
+def _pen_after(style: Style, params: str) -> Pen:
+    return pen_for(apply_sgr(style, params))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,7 @@ class Emulator(Grid):
         """Execute a control sequence; what is unknown, or malformed, changes nothing."""
         if function == "m":
             self.last_drawn = ""
-            self.pen = pen_for(apply_sgr(self.pen.style, params))
+            self.pen = _pen_after(self.pen.style, params)
             return
         if function != "b":
             self.last_drawn = ""

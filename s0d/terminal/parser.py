@@ -101,7 +101,7 @@ class Parser:
 
     def _in_ground(self, text: str, at: int) -> int:
         """Pass on whole tokens; return where something else begins, having begun it."""
-        sink, token = self._sink, _TOKEN.match
+        sink, token, known = self._sink, _TOKEN.match, self._functions.get
         while match := token(text, at):
             kind, at = match.lastindex, match.end()
             if kind == 1:
@@ -109,7 +109,10 @@ class Parser:
             elif kind == 2:
                 sink.newline(match[2] != "\n")
             elif kind == 3:
-                self._dispatch_csi(match[3])
+                if parsed := known(match[3]):
+                    sink.control_sequence(*parsed)
+                else:
+                    self._dispatch_csi(match[3])
             elif match[4] not in _CANCELS:
                 sink.control(match[4])
         if at == len(text):

@@ -59,7 +59,6 @@ class Style(NamedTuple):
 PLAIN: Final = Style()
 
 
-@lru_cache(maxsize=4096)
 def apply_sgr(style: Style, params: str) -> Style:
     """``style`` after ``CSI params m``. Unknown and malformed parameters change nothing."""
     fields = params.split(";", _MAX_PARAMS)[:_MAX_PARAMS]

@@ -18,6 +18,11 @@ def target(session: FakeSession, query: str = "") -> str:
     return f"/api/v1/sessions/{session.id}/ws{query}"
 
 
+def inputs(session: FakeSession) -> list[str]:
+    """The ids of the inputs that were accepted."""
+    return [command[1] for command in session.commands]
+
+
 def typed(data: bytes, **more: Any) -> dict[str, Any]:
     return {"type": "input", "input_id": data.decode(), "data_base64": b64(data), **more}
 
@@ -137,41 +142,40 @@ async def test_requests_are_taken_while_a_backlog_is_being_sent(
     assert sum(m["type"] == "ack" for m in messages) == 20
 
 
-@pytest.mark.parametrize(
-    ("message", "field"),
-    [
-        ("", ""),
-        ("{", ""),
-        ("[]", ""),
-        ("null", ""),
-        ("{} {}", ""),
-        ('{"type": 1}', "type"),
-        ('{"type": "input"}', "input_id"),
-        ('{"type": "input", "input_id": ""}', "input_id"),
-        ('{"type": "input", "input_id": "x"}', "data_base64"),
-        ('{"type": "input", "input_id": "x", "data_base64": "*"}', "data_base64"),
-        ('{"type": "signal", "signal": "NOPE"}', "signal"),
-        ('{"type": "resize", "rows": 0, "cols": 1}', "rows"),
-        ('{"type": "resize", "rows": 1}', "cols"),
-        ('{"type": "event"}', "type"),
-        ('{"type": "' + "[" * 100_000 + '"}', ""),
-        ('{"x": ' + "[" * 100_000, ""),
-        ('{"type": "input", "input_id": "\\ud800", "eof": true}', ""),
-    ],
-)
+MALFORMED: Any = [
+    ("", ""),
+    ("{", ""),
+    ("[]", ""),
+    ("null", ""),
+    ("{} {}", ""),
+    ('{"type": 1}', "type"),
+    ('{"type": "input"}', "input_id"),
+    ('{"type": "input", "input_id": ""}', "input_id"),
+    ('{"type": "input", "input_id": "x"}', "data_base64"),
+    ('{"type": "input", "input_id": "x", "data_base64": "*"}', "data_base64"),
+    ('{"type": "signal", "signal": "NOPE"}', "signal"),
+    ('{"type": "resize", "rows": 0, "cols": 1}', "rows"),
+    ('{"type": "resize", "rows": 1}', "cols"),
+    ('{"type": "event"}', "type"),
+    ('{"type": "' + "[" * 100_000 + '"}', ""),
+    ('{"x": ' + "[" * 100_000, ""),
+    ('{"type": "input", "input_id": "\\ud800", "eof": true}', ""),
+]
+
+
 async def test_malformed_message_is_an_error_and_no_end(
-    served: Served, supervisor: FakeSupervisor, message: str, field: str
+    served: Served, supervisor: FakeSupervisor
 ) -> None:
     session = supervisor.default.add()
     socket = await served.websocket(target(session))
-    await socket.send(message)
-    error = await socket.receive()
-    assert error["type"] == "error"
-    assert error["code"] == "invalid_request"
-    assert field in error["error"]
-    await socket.send(typed(b"still there"))
-    await socket.until("ack")
-    assert [command[1] for command in session.commands] == ["still there"]
+    for n, (message, field) in enumerate(MALFORMED):
+        await socket.send(message)
+        [*_, error] = await socket.until("error")
+        assert error["code"] == "invalid_request"
+        assert field in error["error"]
+        await socket.send(typed(b"still there %d" % n))
+        await socket.until("ack")
+    assert inputs(session) == [f"still there {n}" for n in range(len(MALFORMED))]
 
 
 @pytest.mark.parametrize(

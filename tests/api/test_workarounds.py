@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from h11 import LocalProtocolError
 from hypercorn.config import Config
 from hypercorn.events import RawData
 from hypercorn.trio.worker_context import WorkerContext
@@ -15,7 +16,7 @@ from wsproto.events import BytesMessage, TextMessage
 
 from s0d.api.config import ApiConfig
 from s0d.api.connection import Connection, hypercorn_config
-from s0d.api.workarounds import HTTPStream, Inbox, WSStream
+from s0d.api.workarounds import H11Protocol, HTTPStream, Inbox, WSStream
 from tests.api.fake import FakeSession, FakeSupervisor
 from tests.api.harness import AUTH, JSON, LIMIT, Closed, Served, b64, handshake, request, serving
 
@@ -30,15 +31,18 @@ def inputs(session: FakeSession) -> list[str]:
     return [command[1] for command in session.commands]
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
-async def test_1_connections_close_when_they_should(served: Served, version: str) -> None:
-    wire = await served.connect()
-    close = {**AUTH, "Connection": "close"} if version == "1.1" else AUTH
-    await wire.send(
-        request("GET", SESSIONS, close).replace(b"HTTP/1.1", b"HTTP/" + version.encode())
-    )
-    assert (await wire.answer()).status == 200
-    assert await wire.closed() == b""
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+async def test_1_connections_close_when_they_should(
+    supervisor: FakeSupervisor, short_dir: Path, version: bytes
+) -> None:
+    """At once, not only when there is no more patience with the client."""
+    close = {**AUTH, "Connection": "close"} if version == b"1.1" else AUTH
+    asked = request("GET", SESSIONS, close).replace(b"HTTP/1.1", b"HTTP/" + version)
+    async with serving(supervisor, short_dir, linger=60) as served:
+        wire = await served.connect()
+        await wire.send(asked)
+        assert (await wire.answer()).status == 200
+        assert await wire.closed() == b""
 
 
 async def test_1_idle_connections_close(supervisor: FakeSupervisor, short_dir: Path) -> None:
@@ -74,6 +78,26 @@ async def test_2_refused_handshake_and_frames_in_one_packet(
     answer = await wire.answer()
     assert (answer.status, answer.code) == (401, "unauthorized")
     assert (await served.ask("GET", SESSIONS)).status == 200
+
+
+async def test_2_no_exception_leaves_a_connection(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever else a protocol may raise: it would take the server down, and all beside it."""
+    bystander = await served.connect()
+    assert (await bystander.ask("GET", "/healthz")).status == 200
+
+    async def handle(protocol: H11Protocol, event: Any) -> None:
+        if isinstance(event, RawData):
+            raise LocalProtocolError("a fault that nobody knows yet")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(H11Protocol, "handle", handle)
+        wire = await served.connect()
+        await wire.send(request("GET", "/healthz"))
+        assert await wire.closed() in (b"", b"<reset>")
+    assert "a fault that nobody knows yet" in caplog.text
+    assert (await bystander.ask("GET", "/healthz")).status == 200
 
 
 class Failing(FakeSession):
@@ -302,6 +326,23 @@ async def test_15_no_http2_in_clear_text(served: Served, data: bytes) -> None:
     with trio.fail_after(LIMIT):
         answer = await wire.stream.receive_some()
     assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 400"))
+
+
+async def test_16_several_connection_headers_count_together(
+    served: Served, supervisor: FakeSupervisor
+) -> None:
+    """As the SDK sends them, in either order."""
+    session = supervisor.default.add()
+    upgrade = handshake(f"{SESSIONS}/{session.id}/ws")
+    for more in (b"keep-alive", b"Foo, bar"):
+        for both in (
+            b"Connection: Upgrade\r\nConnection: " + more,
+            more.join([b"Connection: ", b"\r\nConnection: Upgrade"]),
+        ):
+            wire = await served.connect()
+            await wire.send(upgrade.replace(b"Connection: Upgrade", both))
+            with trio.fail_after(LIMIT):
+                assert (await wire.stream.receive_some()).startswith(b"HTTP/1.1 101")
 
 
 async def test_get_of_a_query_alone(served: Served) -> None:

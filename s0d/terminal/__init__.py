@@ -17,7 +17,9 @@ Bytes go one way through the modules:
 parser     bytes to tokens: text, controls, escape and control sequences, strings
 control    which sequence calls which operation
 emulator   modes, character sets, saved cursors, the alternate screen, resizing
-grid       drawing, erasing and scrolling; pyte's screen, corrected
+canvas     drawing text at the cursor
+grid       erasing, scrolling and moving about; pyte's screen, corrected
+page       the rows of one screen, and where they go when it is resized
 cells      cells, rows, and the compact lines of the scrollback
 style      colours and attributes (SGR)
 width      columns of a character

@@ -12,8 +12,9 @@ from typing import Any, Final
 from pyte import modes as mo
 
 from s0d.terminal import control
-from s0d.terminal.cells import BLANK, Pen, Row, line_of, pen_for, row_of
-from s0d.terminal.grid import Grid, Page
+from s0d.terminal.canvas import Canvas
+from s0d.terminal.cells import Pen, pen_for
+from s0d.terminal.page import Page
 from s0d.terminal.style import PLAIN, Style, apply_sgr
 
 DECCKM: Final = 1 << 5
@@ -62,7 +63,7 @@ class Saved:
     origin: bool = False
 
 
-class Emulator(Grid):
+class Emulator(Canvas):
     """A screen that obeys control functions; a ``parser.Sink``."""
 
     sets: tuple[str, ...]
@@ -287,40 +288,11 @@ class Emulator(Grid):
         for page in (self.primary, self.alternate):
             saved = self.saved.get(page is self.alternate, Saved())
             at = self.cursor.y if page is self.page else saved.y
-            moved = self._fit(page, rows, min(at, self.lines - 1))
+            history = self.history if page is self.primary else None
+            moved = page.fit(rows, min(at, self.lines - 1), self.columns, history)
             if page is self.page:
                 self.cursor.y += moved
         self.lines, self.columns, self.margins = rows, columns, None
         last = columns if mo.DECAWM in self.mode else columns - 1
         self.cursor.x = min(self.cursor.x, last)
         self.ensure_vbounds()
-
-    def _fit(self, page: Page, rows: int, cursor: int) -> int:
-        """Give ``page`` so many rows; return by how many its contents moved down."""
-        excess = len(page.rows) - rows
-        if excess <= 0:
-            return self._grow(page, -excess)
-        cut = min(excess, len(page.rows) - 1 - cursor)
-        if cut:
-            page.below[:0] = page.rows[-cut:]
-            del page.rows[-cut:]
-        gone = page.rows[: excess - cut]
-        if page is self.primary:
-            self.history.extend(line_of(row, self.columns) for row in gone)
-        else:
-            page.above.extend(gone)
-        del page.rows[: excess - cut]
-        return -len(gone)
-
-    def _grow(self, page: Page, missing: int) -> int:
-        back = page.below[:missing]
-        del page.below[:missing]
-        page.rows.extend(back)
-        moved = 0
-        above = self.history if page is self.primary else page.above
-        while above and moved < missing - len(back):
-            item = above.pop()
-            page.rows.insert(0, item if isinstance(item, Row) else row_of(item))
-            moved += 1
-        page.rows.extend(Row(BLANK) for _ in range(missing - len(back) - moved))
-        return moved

@@ -14,7 +14,7 @@ from pyte import modes as mo
 
 from s0d.terminal.cells import BLANK, Cell, Line, cells_of, line_of
 from s0d.terminal.emulator import KEPT_MODES, Emulator, Saved
-from s0d.terminal.grid import Page
+from s0d.terminal.page import Page
 from s0d.terminal.style import sgr_of
 from s0d.terminal.width import ZWJ
 

@@ -61,6 +61,7 @@ def _end(made: Made) -> None:
             daemon.assert_nothing_left()
         finally:
             daemon.kill()
+            daemon.end_leftovers()
             directory.cleanup()
 
 

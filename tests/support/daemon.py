@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -139,6 +140,12 @@ class Daemon:
         done = self.cli("-o", "json", *arguments)
         assert done.returncode == 0, done.stderr.decode()
         return json.loads(done.stdout)
+
+    def end_leftovers(self) -> None:
+        """After a failed test: whatever outlived the daemon must not disturb the next one."""
+        for pid in processes_with(f"TMPDIR={self._marker}"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def assert_nothing_left(self) -> None:
         """After the end: no process, no socket."""

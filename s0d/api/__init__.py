@@ -21,6 +21,7 @@ module         holds
 `gate`         the ASGI layer in front of the application: request id, edge checks, drain
 `routes`       a route as data, and the table of all of them
 `call`         one request on its way to a handler: path, query and body resolved and checked
+`bodies`       a budget for all request bodies that are in memory at once
 `sessions`     the handlers of supervised sessions
 `page`         one page of events
 `streams`      the registry by which a shutdown ends every stream at once; shared encodings

@@ -21,6 +21,7 @@ from s0d.model.errors import InvalidRequest, S0dError, Unavailable
 from s0d.wire.envelope import failure_of, success
 
 from .auth import Authenticator
+from .bodies import Budget, request_class
 from .call import Call, Reply, refusal
 from .config import ApiConfig
 from .errors import (
@@ -81,6 +82,7 @@ def _application(supervisor: Supervisor, config: ApiConfig, streams: Streams) ->
     app.config["RESPONSE_TIMEOUT"] = None  # it would cut streams and slow readers
     app.config["BODY_TIMEOUT"] = config.body_timeout
     app.config["MAX_CONTENT_LENGTH"] = config.max_body
+    app.request_class = request_class(Budget(config.max_bodies))
     for route in routes():
         endpoint = f"{route.method} {route.path}"
         view = _view(route, supervisor, config, streams)

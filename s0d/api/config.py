@@ -73,6 +73,7 @@ class ApiConfig:
     ping_interval: float = 20  # WebSocket
 
     max_body: int = 16 << 20
+    max_bodies: int = 128 << 20  # all that are in memory at once
     max_message: int = 16 << 20  # WebSocket
     max_page: int = 4 << 20  # events page
 

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CREDENTIALS = struct.Struct("3i")
+_QUIET = 10.0  # seconds between two complaints about too many connections
+_KEEPALIVE = {  # finds a client that vanished without a word, in two minutes (tcp(7))
+    socket.TCP_KEEPIDLE: 60,
+    socket.TCP_KEEPINTVL: 15,
+    socket.TCP_KEEPCNT: 4,
+}
 
 
 async def serve_api(
@@ -81,6 +87,8 @@ class _Server:
         self._connections: set[Connection] = set()
         self._peers: Counter[Hashable] = Counter()
         self._empty = trio.Event()
+        self._refused = 0
+        self._quiet_until = 0.0
 
     async def accept(
         self,
@@ -148,8 +156,18 @@ class _Server:
             and self._peers[key] < self._config.max_connections_per_peer
         ):
             return True
-        log.warning("connection refused: %d open, %d of its peer", everyone, self._peers[key])
+        self._complain(everyone, self._peers[key])
         return False
+
+    def _complain(self, everyone: int, of_peer: int) -> None:
+        """Log a refusal, but not each one of a flood."""
+        self._refused += 1
+        if trio.current_time() >= self._quiet_until:
+            log.warning(
+                "%d connections refused: %d open, %d of the peer", self._refused, everyone, of_peer
+            )
+            self._refused = 0
+            self._quiet_until = trio.current_time() + _QUIET
 
 
 def _peer_of(sock: trio.socket.SocketType) -> tuple[Peer | None, Hashable]:
@@ -158,5 +176,7 @@ def _peer_of(sock: trio.socket.SocketType) -> tuple[Peer | None, Hashable]:
         packed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         peer = Peer(*_CREDENTIALS.unpack(packed))
         return peer, peer.uid
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds a vanished, silent client
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
     return None, sock.getpeername()[0]

@@ -164,6 +164,12 @@ class HTTPConnection(TrioASGIHTTPConnection):
         if not self._finished:  # (1)
             nursery.cancel_scope.cancel()
 
+    async def handle_request(self, nursery: trio.Nursery, request: Any, send: Any) -> None:  # type: ignore[override]
+        try:
+            await super().handle_request(nursery, request, send)
+        finally:
+            request.body.release()  # see `bodies`
+
     async def _send_response(self, send: Any, response: Any) -> None:
         async def noting(message: Any) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body", False):

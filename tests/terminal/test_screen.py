@@ -189,6 +189,7 @@ CASES = {
     "deleting half of it": ("漢字x\x1b[2G\x1b[P", [" 字x"], (0, 1)),
     "inserting in the middle of it": ("漢x\x1b[2G\x1b[@", ["   x"], (0, 1)),
     "pushing half of it out": ("01234567漢\x1b[1G\x1b[@", [" 01234567"], (0, 0)),
+    "a wide one over two halves": ("漢字\x1b[2G語", [" 語"], (0, 3)),
     "a combining mark joins the character before": ("e\u0301x", ["e\u0301x"], (0, 2)),
     "a mark on the last column": ("012345678e\u0301x", ["012345678e\u0301", "x"], (1, 1)),
     "a mark with nothing before it is dropped": ("\u0301x", ["x"], (0, 1)),
@@ -197,6 +198,7 @@ CASES = {
     "a variation selector does not widen, and drops nothing": ("❤\ufe0fx", ["❤\ufe0fx"], (0, 2)),
     "zero-width joiner": ("👨\u200d👩\u200d👧x", ["👨\u200d👩\u200d👧x"], (0, 3)),
     "a joiner after ASCII joins nothing": ("a\u200dbx", ["a\u200dbx"], (0, 3)),
+    "nor does it join what is not ASCII": ("a\u200déx", ["a\u200déx"], (0, 3)),
     # Strings: ECMA-48 5.6, 8.3.27 (DCS), 8.3.89 (OSC), 8.3.2 (APC), 8.3.94 (PM), 8.3.128 (SOS)
     "DCS": ("a\x1bP1$r0m\x1b\\b", ["ab"], (0, 2)),
     "sixel": ('a\x1bPq"1;1;2;2#0;2;0;0;0#0~~$-\x1b\\b', ["ab"], (0, 2)),

@@ -122,7 +122,7 @@ class Siege:
         with trio.move_on_after(STRAY_TIMEOUT):  # files tell nobody when they go
             while before := set(self._daemon.stray_files(known)):
                 await trio.sleep(0.01)
-        assert not before, f"left in the state directory: {before}"
+        assert not before, f"left in the state directory: {before}"  # noqa: ASYNC110
 
     def explain(self) -> str:
         lines = [line for line in self._daemon.log() if line.get("level") not in ("INFO", "info")]

@@ -240,7 +240,7 @@ class Workload:
         try:
             async with self._client.events(session.id, after) as stream:
                 watch = _Watch(session, after)
-                async for block in stream.blocks():
+                while (block := await stream.receive()) is not None:
                     for event in block:
                         watch.saw(event)
                         self._known.count("events over SSE")
@@ -286,7 +286,8 @@ class Workload:
         asked: list[Input],
     ) -> None:
         watch = _Watch(session, after)
-        async for message in websocket.messages():
+        while (messages := await websocket.receive()) is not None:
+            (message,) = messages
             if isinstance(message, Event):
                 watch.saw(message)
                 self._known.count("events over WebSocket")

@@ -18,6 +18,7 @@ import trio
 
 API: Final = "/api/v1/sessions"
 _CHUNK: Final = 256 << 10
+_EVENT: Final = b'{"type":"event","event":'
 
 
 class Gone(Exception):
@@ -142,19 +143,23 @@ class EventStream:
     """Server-sent events; `comments` are the lines for nobody in particular."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._reader = connection.reader
+        self._rest = b""
         self.comments: list[bytes] = []
 
-    async def blocks(self) -> AsyncIterator[list[Event]]:
-        """The events of each chunk, until the server ends the stream; `Gone` where it is cut."""
-        rest = b""
-        reader = self._connection.reader
-        while size := int(await reader.line(), 16):
-            frames = (rest + await reader.exactly(size)).split(b"\n\n")
-            await reader.line()
-            rest = frames.pop()
-            yield [event for frame in frames if (event := self._parse(frame)) is not None]
-        assert rest == b""
+    async def receive(self) -> list[Event] | None:
+        """The events of the next chunk; None when the server has ended the stream.
+
+        `Gone` where it is cut short.
+        """
+        size = int(await self._reader.line(), 16)
+        frames = (self._rest + await self._reader.exactly(size)).split(b"\n\n")
+        await self._reader.line()
+        self._rest = frames.pop()
+        if size == 0:
+            assert self._rest == b""
+            return None
+        return [event for frame in frames if (event := self._parse(frame)) is not None]
 
     def _parse(self, frame: bytes) -> Event | None:
         if frame.startswith(b":"):
@@ -177,20 +182,18 @@ class WebSocket:
     async def send(self, message: Mapping[str, Any]) -> None:
         await self._connection.send(_masked(0x81, json.dumps(message).encode()))
 
-    async def messages(self) -> AsyncIterator[dict[str, Any] | Event]:
-        """Events as `Event`, other messages as they are, until the server closes."""
-        prefix, suffix = b'{"type":"event","event":', b"}"
-        while True:
+    async def receive(self) -> list[dict[str, Any] | Event] | None:
+        """The next message, an event as `Event`; None when the server has closed."""
+        opcode, data = await self._frame()
+        while opcode == 9:
+            await self._connection.send(_masked(0x8A, data))
             opcode, data = await self._frame()
-            if opcode == 8:
-                self.closed = int.from_bytes(data[:2], "big"), data[2:].decode()
-                return
-            if opcode == 9:
-                await self._connection.send(_masked(0x8A, data))
-            elif data.startswith(prefix):
-                yield parse_event(data.removeprefix(prefix).removesuffix(suffix))
-            else:
-                yield json.loads(data)
+        if opcode == 8:
+            self.closed = int.from_bytes(data[:2], "big"), data[2:].decode()
+            return None
+        if data.startswith(_EVENT):
+            return [parse_event(data[len(_EVENT) : -1])]
+        return [json.loads(data)]
 
     async def _frame(self) -> tuple[int, bytes]:
         reader = self._connection.reader

@@ -142,10 +142,7 @@ def _check_json(asked: Any) -> None:
 def _answer(value: Any, status: int) -> Response:
     if isinstance(value, Reply):
         value, status = value
-    if isinstance(value, EventPage):
-        body = b'{"success":true,"data":%b}' % value.json()
-    else:
-        body = success(value)
+    body = value.answer() if isinstance(value, EventPage) else success(value)
     return Response(body, status, content_type="application/json")
 
 

@@ -27,18 +27,22 @@ _READ: Final = 256 << 10
 
 
 class EventPage:
-    """The answer's data, already encoded: `{"events": […], "cursor": {…}}`."""
+    """The answer's data, `{"events": […], "cursor": {…}}`, of events that are already encoded."""
 
     def __init__(self, events: Collection[bytes], cursor: CursorView) -> None:
         self._events = events
         self._cursor = cursor
 
-    def json(self) -> bytes:
-        return b'{"events":[%b],"cursor":{"earliest":%d,"latest":%d}}' % (
-            b",".join(self._events),
-            self._cursor.earliest,
-            self._cursor.latest,
-        )
+    def answer(self) -> bytes:
+        """The data in its envelope; megabytes, hence joined once and copied no further."""
+        head = b'{"success":true,"data":{"events":['
+        cursor = (self._cursor.earliest, self._cursor.latest)
+        tail = b'],"cursor":{"earliest":%d,"latest":%d}}}' % cursor
+        parts = [head]
+        for event in self._events:
+            parts += (event, b",")
+        parts[-1] = tail if self._events else head + tail
+        return b"".join(parts)
 
 
 async def list_events(call: Call) -> EventPage:

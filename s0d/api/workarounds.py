@@ -77,6 +77,9 @@ from s0d.wire.envelope import failure
 FRAMES = "s0d.websocket.frames"
 """The ASGI extension by which `WSStream` takes whole frames: many messages in one write."""
 
+MAX_JOINED = 64 << 10
+"""Bytes of a body that are copied to go out with their head; more go out by themselves."""
+
 Send = Callable[[Any], Awaitable[None]]
 
 
@@ -409,8 +412,11 @@ class H11Protocol(HypercornH11Protocol):
         if isinstance(event, h11.Response):
             self._head += data  # (12)
         elif data or self._head:
-            data, self._head = self._head + data, b""
-            await self.send(RawData(data=data))
+            head, self._head = self._head, b""
+            if head and len(data) > MAX_JOINED:
+                await self.send(RawData(data=head))
+                head = b""
+            await self.send(RawData(data=head + data))
 
     async def _send_error_response(self, status_code: int) -> None:
         headers = list(chain(_error_headers(status_code), self.config.response_headers("h11")))

@@ -12,11 +12,11 @@ from h11 import LocalProtocolError
 from hypercorn.config import Config
 from hypercorn.events import RawData
 from hypercorn.trio.worker_context import WorkerContext
-from wsproto.events import BytesMessage, TextMessage
+from wsproto.events import TextMessage
 
 from s0d.api.config import ApiConfig
 from s0d.api.connection import Connection, hypercorn_config
-from s0d.api.workarounds import H11Protocol, HTTPStream, Inbox, WSStream
+from s0d.api.workarounds import H11Protocol, HTTPStream, Inbox, WebsocketConnection, WSStream
 from tests.api.fake import FakeSession, FakeSupervisor
 from tests.api.harness import AUTH, JSON, LIMIT, Closed, Served, b64, handshake, request, serving
 
@@ -184,11 +184,19 @@ async def test_5_inbox_bounds_what_waits_but_not_a_disconnect() -> None:
     assert [await inbox.get() for _ in range(4)] == [body, body, gone, gone]
 
 
-async def test_6_empty_binary_message_is_one(served: Served, supervisor: FakeSupervisor) -> None:
-    session = supervisor.default.add()
-    socket = await served.websocket(f"{SESSIONS}/{session.id}/ws")
-    await socket.stream.send_all(socket.frame(BytesMessage(b"")))
-    assert (await socket.receive()).code == 1003
+async def test_6_empty_binary_message_is_one() -> None:
+    connection = WebsocketConnection(None, {"type": "websocket"})  # type: ignore[arg-type]
+    events = [
+        {"type": "websocket.receive", "bytes": b"", "text": None},
+        {"type": "websocket.receive", "bytes": None, "text": ""},
+        {"type": "websocket.disconnect"},
+    ]
+
+    async def receive() -> Any:
+        return events.pop(0)
+
+    await connection.handle_messages(None, receive)  # type: ignore[arg-type]
+    assert [message async for message in connection.receive_channel] == [b"", ""]
 
 
 async def test_8_what_came_before_the_clients_close_is_done(

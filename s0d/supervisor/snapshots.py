@@ -10,6 +10,7 @@ must remove a segment whose control events no snapshot covers yet, the journal a
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Final
 
 import trio
@@ -32,6 +33,8 @@ class Snapshots:
         self._stale: dict[str, Session] = {}
         self._woken = trio.Event()
         self._writing = trio.Lock()
+        # Between the worker thread and `checkpoint`, which cannot await: it waits for one write.
+        self._one_writer = threading.Lock()
 
     def stale(self, session: Session) -> None:
         """Something but output was recorded: the snapshot is behind."""
@@ -45,8 +48,8 @@ class Snapshots:
 
     def checkpoint(self, session: Session) -> int:
         """Write the snapshot now, blocking; returns the sequence that it covers."""
-        seq = session.record.seq
-        self._store.write_record(session.id, encode_record(session.record))
+        seq, data = session.record.seq, encode_record(session.record)
+        self._write_unless_older(session, seq, data)
         return seq
 
     async def run(self) -> None:
@@ -77,5 +80,12 @@ class Snapshots:
         seq, data = session.record.seq, encode_record(session.record)
         # A snapshot must not be ahead of the journal that it sums up.
         await session.journal.wait_durable(seq)
-        await trio.to_thread.run_sync(self._store.write_record, session.id, data)
-        session.journal.checkpointed = max(session.journal.checkpointed, seq)
+        await trio.to_thread.run_sync(self._write_unless_older, session, seq, data)
+
+    def _write_unless_older(self, session: Session, seq: int, data: bytes) -> None:
+        """Write, unless `checkpoint` has gone ahead: by then retention may have removed the
+        events between the two, and an older snapshot could not be brought up to date any more."""
+        with self._one_writer:
+            if seq > session.journal.checkpointed:
+                self._store.write_record(session.id, data)
+                session.journal.checkpointed = seq

@@ -119,10 +119,11 @@ class Siege:
         """Temporary files come and go with each write; none stays."""
         known = set(self.known.sessions)
         before: set[str] = set()
-        with trio.move_on_after(STRAY_TIMEOUT):  # files tell nobody when they go
-            while before := set(self._daemon.stray_files(known)):
+        with trio.move_on_after(STRAY_TIMEOUT):
+            # Files tell nobody when they go.
+            while before := set(self._daemon.stray_files(known)):  # noqa: ASYNC110
                 await trio.sleep(0.01)
-        assert not before, f"left in the state directory: {before}"  # noqa: ASYNC110
+        assert not before, f"left in the state directory: {before}"
 
     def explain(self) -> str:
         lines = [line for line in self._daemon.log() if line.get("level") not in ("INFO", "info")]

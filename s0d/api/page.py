@@ -78,8 +78,15 @@ async def _next(
         events.append(event)
         return len(events) < limit
 
-    await _scan(session, after, types, take, limit if not types else None)
-    return events
+    while True:
+        try:
+            await _scan(session, after, types, take, limit if not types else None)
+        except EventCursorExpired:
+            if after is not None:
+                raise
+            # Nobody named a place: the earliest is now another one.
+        else:
+            return events
 
 
 async def _newest(

@@ -49,20 +49,7 @@ async def test_connections_are_capped_in_all(supervisor: FakeSupervisor, short_d
         assert await third.closed() == b""
         assert (await first.ask("GET", SESSIONS)).status == 200
         await second.stream.aclose()
-        await _admitted(served)
-
-
-async def _admitted(served: Served) -> None:
-    """Connect until it is served: the server learns of an end a moment later than the client."""
-    with trio.fail_after(LIMIT):
-        while True:
-            wire = await served.connect()
-            try:
-                await wire.send(request("GET", "/healthz"))
-                if await wire.stream.receive_some():
-                    return
-            except trio.BrokenResourceError:
-                pass
+        await served.admitted()
 
 
 async def test_connections_are_capped_a_peer(supervisor: FakeSupervisor, short_dir: Path) -> None:

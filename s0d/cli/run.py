@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 import uuid
 from binascii import a2b_base64
 from typing import Any
@@ -14,8 +15,8 @@ import click
 from .advice import advice
 from .background import start_daemon
 from .client import Client
-from .errors import CliError, ConnectionLost, Unreachable
-from .events import Event, Follower, SessionGone
+from .errors import ApiError, CliError, ConnectionLost, Unreachable
+from .events import PATIENCE, Event, Follower, SessionGone
 from .feed import Feed, worth_forwarding
 from .options import Common, connection_options
 from .spec import from_flags, spec_options
@@ -25,6 +26,7 @@ Json = dict[str, Any]
 
 _AT_REST = ("exited", "failed", "stopped")
 _MAYBE_THE_END = ("attempt.exited", "session.failed", "session.stopped")
+_LOOK_PAUSE = 0.1
 INTERRUPTED = 130
 CANNOT_START = 127
 
@@ -138,11 +140,27 @@ class _Run:
         """Has the session come to rest?  The phase says: a restart may follow an exit."""
         if event.type == "attempt.exited":
             self._exit = event
-        session = self._client.get(self._session)
+        session = self._look()
         if session["phase"] not in _AT_REST or session["cursor"]["latest"] > event.seq:
             return False  # more is coming, and what comes may be the end
         self._explain(session)
         return True
+
+    def _look(self) -> Json:
+        """The session as it is, from a daemon that may just be restarting."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._client.get(self._session)
+            except ApiError as error:
+                if error.code == "session_not_found":
+                    raise SessionGone("the session was deleted") from None
+                if error.status not in (429, 503) or time.monotonic() > deadline:
+                    raise
+            except (Unreachable, ConnectionLost):
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_PAUSE)  # nothing to wait for: the daemon may not even be running
 
     def _explain(self, session: Json) -> None:
         """What the exit code alone does not tell."""

@@ -17,7 +17,7 @@ Run = Callable[..., Done]
 class Script:
     """Answers by path; streams and sessions are taken in order."""
 
-    def __init__(self, *streams: Answer, sessions: list[dict[str, Any]] | None = None) -> None:
+    def __init__(self, *streams: Answer, sessions: list[Any] | None = None) -> None:
         self.streams = list(streams)
         self.sessions = list(sessions or [])
         self.seen: list[str] = []
@@ -33,7 +33,8 @@ class Script:
             return success({"id": "ses-1"}, 201)
         if request.method == "DELETE":
             return success({"deleted": True})
-        return success(self.sessions.pop(0))
+        session = self.sessions.pop(0)
+        return session if isinstance(session, Answer) else success(session)
 
 
 def at_rest(seq: int, phase: str = "exited", **attempt: Any) -> dict[str, Any]:
@@ -127,6 +128,21 @@ def test_a_session_deleted_meanwhile(fake: FakeServer, s0d: Run) -> None:
         Answer(chunks=[output(1, b"a"), exited(2, 143)]), gone, sessions=[at_rest(2, "stopping")]
     )
     assert s0d("run", "cmd") == Done(143, "a", "s0d: the session was deleted\n")
+
+
+def test_deleted_between_the_exit_and_a_look_at_it(fake: FakeServer, s0d: Run) -> None:
+    gone = failure(404, "session_not_found")
+    fake.answer = Script(Answer(chunks=[exited(2, 9)]), sessions=[gone])
+    assert s0d("run", "cmd") == Done(9, "", "s0d: the session was deleted\n")
+
+
+def test_a_daemon_that_restarts_between_the_exit_and_a_look_at_it(
+    fake: FakeServer, s0d: Run
+) -> None:
+    stopping = failure(503, "unavailable")
+    broken = Answer(chunks=[], breaks=True)
+    fake.answer = Script(Answer(chunks=[exited(2, 9)]), sessions=[stopping, broken, at_rest(2)])
+    assert s0d("run", "cmd") == Done(9, "", "")
 
 
 def test_a_terminal_gets_our_size_only_when_there_is_one(fake: FakeServer, s0d: Run) -> None:

@@ -14,6 +14,9 @@ from s0d.process.cgroup_tree import CgroupTree
 
 _NEEDED = ("cgroup.kill", "cgroup.freeze", "cgroup.events", "cgroup.procs")
 _DAEMON = "s0d-daemon"
+# The limit of a specification that each controller enforces.
+LIMITS = {"memory": "memory_max_bytes", "pids": "pids_max", "cpu": "cpu_max"}
+SWITCHED_OFF = "cgroups are switched off (--no-cgroups)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +43,15 @@ def detect() -> Ownership:
     if problem is not None:
         return Ownership("proc", None, (), (problem,))
     controllers = tuple((cgroup.read_file(base, "cgroup.controllers") or "").split())
-    missing = [
+    return Ownership("cgroup", base, controllers, _missing(base, controllers))
+
+
+def _missing(base: str, controllers: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
         f"the {name} controller is not offered by {base}: no {limit} (Delegate=yes)"
-        for name, limit in (
-            ("memory", "memory_max_bytes"),
-            ("pids", "pids_max"),
-            ("cpu", "cpu_max"),
-        )
+        for name, limit in LIMITS.items()
         if name not in controllers
-    ]
-    return Ownership("cgroup", base, controllers, tuple(missing))
+    )
 
 
 def own_cgroup(proc_self: str = "/proc/self") -> str | None:
@@ -130,6 +132,12 @@ class CgroupHome:
             cgroup.write_file(f"{base}/{_DAEMON}", "cgroup.procs", str(os.getpid()))
         cgroup.enable_controllers(base)
         return cls(path, tuple(cgroup.enable_controllers(path)))
+
+    def ownership(self) -> Ownership:
+        """What is in force for those who have this part of the hierarchy."""
+        return Ownership(
+            "cgroup", self.path, self.controllers, _missing(self.path, self.controllers)
+        )
 
     def leftovers(self) -> list[CgroupTree]:
         """The cgroups that are there: at start those of a dead daemon, to be ended and closed."""

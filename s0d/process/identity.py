@@ -14,6 +14,7 @@ have changed is not dumpable, so that it cannot be traced.
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import threading
@@ -28,6 +29,29 @@ from s0d.process.errors import SpawnErrorKind, system_error
 from s0d.process.request import Identity
 
 T = TypeVar("T")
+
+
+def parse_user(text: str) -> tuple[Identity, UserEntry]:
+    """The identity that `USER` or `USER:GROUP` means, each a name or a number.
+
+    Raises ValueError with a message for a person.  May ask the network (NSS), as `look_up`.
+    """
+    user, colon, group = text.partition(":")
+    if not user or (colon and not group):
+        raise ValueError("must be USER or USER:GROUP")
+    try:
+        gid = _gid(group) if colon else None
+    except KeyError:
+        raise ValueError(f"there is no group {group!r}") from None
+    try:
+        return look_up(user, gid)
+    except (KeyError, OverflowError):
+        raise ValueError(f"there is no user {user!r}") from None
+
+
+def _gid(group: str) -> int:
+    entry = grp.getgrgid(int(group)) if group.isdecimal() else grp.getgrnam(group)
+    return entry.gr_gid
 
 
 def look_up(user: str, group: int | None = None) -> tuple[Identity, UserEntry]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +16,11 @@ import pytest
 from s0d.process import libc, proc
 from s0d.process.children import ChildRegistry
 from s0d.process.errors import SpawnError, SpawnErrorKind
-from s0d.process.gate import Gate
+from s0d.process.gate import Gate, end_unborn
 from s0d.process.libc import FileActions, posix_spawn
 from s0d.process.request import ResourceLimits
 
-from .conftest import MakeTree, Run, Start
+from .conftest import MakeTree, Run, Start, python
 
 
 @pytest.fixture
@@ -135,6 +137,31 @@ def test_short_of_descriptors_the_child_waits(gate: Gate, monkeypatch: pytest.Mo
     pid = gate.spawn(lambda: spawn(gate, "/bin/true"), seen.append)
     os.waitpid(pid, 0)
     assert seen == [pid]
+
+
+KILLED = """
+import os, signal
+from s0d.process.gate import Gate
+from s0d.process.libc import FileActions, posix_spawn
+gate, actions = Gate(), FileActions()
+gate.add_to(actions)
+gate.spawn(lambda: posix_spawn(b"/bin/true", [b"true"], [], actions),
+           lambda pid: (os.write(1, b"%d\\n" % pid), os.kill(os.getpid(), signal.SIGKILL)))
+"""
+
+
+def test_what_a_killed_daemon_left_at_its_gate_is_ended() -> None:
+    with subprocess.Popen(python("-c", KILLED), stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())  # the child keeps the pipe open
+        daemon.wait(30)
+    pidfd = os.pidfd_open(pid)
+    try:
+        assert end_unborn(daemon.pid) == 1
+        assert select.select([pidfd], [], [], 30)[0]
+        assert end_unborn(daemon.pid) == 0
+    finally:
+        os.close(pidfd)
 
 
 # --- what it is for ---------------------------------------------------------------------------

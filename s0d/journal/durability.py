@@ -51,6 +51,7 @@ class Durability:
         self._running: Round | None = None
         self._next: Round | None = None
         self.closed = False
+        self._released = False
         self.synced = synced
         self.latest = synced
         self.error: OSError | None = None
@@ -105,6 +106,8 @@ class Durability:
         """Wait for the running round where it covers ``seq``, else for the next one."""
         current = self._running
         if current is None or seq is None or current.target < seq:
+            if self._released:
+                return _no_more()
             current = self._next
             if current is None:
                 current = self._next = Round()
@@ -115,6 +118,8 @@ class Durability:
     async def _sync_alone(self, seq: int | None) -> OSError | None:
         """Without a syncer one of those who wait does it for all."""
         async with self._lock:
+            if self._released:
+                return _no_more()
             if seq is None or seq > self.synced:
                 await self._sync(self._limiter)
             return self.error
@@ -206,11 +211,16 @@ class Durability:
             current.done.set()
 
     def close(self) -> None:
-        """Ask for no more rounds and let go of all descriptors."""
-        self.closed = True
+        """Ask for no more rounds and let go of all descriptors; who waits from now on is told."""
+        self.closed = self._released = True
         if self._syncer is not None:
             self._syncer.discard(self)
         self.abandon_sync(JournalError("the journal is closed", errno.EBADF))
         for dirty in self._files:
             dirty.file.release()
         self._files = []
+
+
+def _no_more() -> OSError:
+    """Why somebody who came after the end cannot be served: no round will come."""
+    return OSError(errno.EBADF, "the journal is closed")

@@ -214,3 +214,20 @@ async def test_without_a_syncer_who_waits_does_the_work(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="beyond"):
         await journal.wait_durable(2)
     journal.close()
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+async def test_who_comes_after_the_end_is_told_at_once(
+    tmp_path: Path, disk: FailDisk, syncer: Syncer, grouped: bool
+) -> None:
+    """A snapshot of a session that was deleted meanwhile must not wait for ever."""
+    journal = create(tmp_path / "ended", disk, syncer=syncer if grouped else None)
+    journal.append([control(1)])
+    await journal.wait_durable()
+    journal.append([control(2)])
+    journal.close(clean=False)
+    with trio.fail_after(5):
+        await journal.wait_durable(1)
+        with pytest.raises(JournalError, match="the journal is closed"):
+            await journal.wait_durable(2)
+    assert journal.durable == 1

@@ -78,15 +78,18 @@ async def _next(
         events.append(event)
         return len(events) < limit
 
-    while True:
-        try:
-            await _scan(session, after, types, take, limit if not types else None)
-        except EventCursorExpired:
-            if after is not None:
-                raise
-            # Nobody named a place: the earliest is now another one.
-        else:
-            return events
+    # While a cursor is open the newest blocks stay in memory: a second try finds them there,
+    # however fast retention removes their files.
+    with session.cursor(after):
+        while True:
+            try:
+                await _scan(session, after, types, take, limit if not types else None)
+            except EventCursorExpired:
+                if after is not None:
+                    raise
+                # Nobody named a place: the earliest is now another one.
+            else:
+                return events
 
 
 async def _newest(

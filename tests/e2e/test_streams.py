@@ -15,7 +15,7 @@ import pybase64
 import pytest
 import trio
 
-from tests.support.client import Client, Event, EventStream, WebSocket
+from tests.support.client import Client, Event, EventStream, WebSocket, parse_page
 from tests.support.crashable import Crashable, crashable
 
 MIB: Final = 1 << 20
@@ -242,6 +242,25 @@ async def test_an_overtaken_stream_says_where_to_go_on(daemon: Crashable, kind: 
         earliest = await assert_expired(client, session, content.position)
         assert earliest == cursor["earliest"]
         assert (await read_rest(client, kind, session, earliest)).over
+
+
+async def test_a_page_without_a_cursor_never_comes_too_late(daemon: Crashable) -> None:
+    """It means the earliest event, wherever that is by the time it is read."""
+    await daemon.start()
+    client = daemon.client
+    with trio.fail_after(PATIENCE):
+        spec = {"command": ["cat", "/dev/zero"], "cwd": "/", "event_retention": TIGHT}
+        session = (await client.ask("POST", "", spec)).data["id"]
+        positions = []
+        async with client.connect() as connection:
+            for _ in range(100):
+                answer = await connection.ask("GET", f"/{session}/events?limit=3")
+                events = parse_page(answer)
+                assert [e.seq for e in events] == list(range(events[0].seq, events[-1].seq + 1))
+                positions.append(events[0].seq)
+        assert positions == sorted(positions)
+        assert positions[-1] > 100, "retention was at work all the time"
+        await client.ask("DELETE", f"/{session}")
 
 
 async def test_an_overtaken_page_says_where_to_go_on(daemon: Crashable) -> None:

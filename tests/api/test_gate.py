@@ -72,8 +72,10 @@ async def test_authentication_comes_before_the_upgrade(served: Served) -> None:
 
 
 async def test_length_over_the_limit_is_refused_at_once(served: Served) -> None:
+    """Not even a client that waits to be asked for its body (100 Continue) is asked."""
     wire = await served.connect()
-    await wire.send(request("POST", SESSIONS, {**JSON, "Content-Length": str((16 << 20) + 1)}))
+    length = {"Content-Length": str((16 << 20) + 1), "Expect": "100-continue"}
+    await wire.send(request("POST", SESSIONS, {**JSON, **length}))
     answer = await wire.answer()
     assert (answer.status, answer.code) == (413, "request_too_large")
 

@@ -6,8 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
+from quart import Response
 
+from s0d.api.sse import EventStream
+from s0d.api.streams import Streams
+from s0d.api.workarounds import HTTPConnection
 from tests.api.fake import FakeSession, FakeSupervisor
 from tests.api.harness import AUTH, Served, Wire, request, serving
 
@@ -244,6 +249,21 @@ async def test_leaving_before_the_first_byte_detaches(
     assert (await served.ask("GET", "/healthz")).status == 200
     await session.detached()
     assert session.journal.tail.readers == 0
+
+
+async def test_stream_whose_head_could_not_be_sent_detaches(supervisor: FakeSupervisor) -> None:
+    """Nobody ever begins to read its body, so nobody ends reading it either."""
+    session = supervisor.default.add()
+    body = EventStream(session, None, Streams(), 15)  # type: ignore[arg-type]
+    assert session.attachments == 1
+    scope = {"type": "http"}
+
+    async def send(message: Any) -> None:
+        raise trio.BrokenResourceError
+
+    with pytest.raises(trio.BrokenResourceError):
+        await HTTPConnection(None, scope)._send_response(send, Response(body))  # type: ignore[arg-type]
+    assert session.attachments == 0
 
 
 async def test_head_request_does_not_hang(served: Served, supervisor: FakeSupervisor) -> None:

@@ -96,7 +96,8 @@ def test_ctrl_c_detaches_and_the_way_back_works(shared_daemon: Daemon) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        process.wait(20)  # before its stdin is closed: an end of file there would be forwarded
+        out, err = process.communicate()
     assert (process.returncode, out) == (130, b"")
     said = re.fullmatch(
         r"s0d: detached, (ses-\S+) goes on; follow it with: s0d (session events .* --follow)\n",

@@ -253,13 +253,13 @@ async def test_a_page_without_a_cursor_never_comes_too_late(daemon: Crashable) -
         session = (await client.ask("POST", "", spec)).data["id"]
         positions = []
         async with client.connect() as connection:
-            for _ in range(100):
+            for _ in range(20):
                 answer = await connection.ask("GET", f"/{session}/events?limit=3")
                 events = parse_page(answer)
                 assert [e.seq for e in events] == list(range(events[0].seq, events[-1].seq + 1))
                 positions.append(events[0].seq)
         assert positions == sorted(positions)
-        assert positions[-1] > 100, "retention was at work all the time"
+        assert positions[-1] > 10, "retention was at work all the time"
         await client.ask("DELETE", f"/{session}")
 
 

@@ -22,7 +22,7 @@ from .check import Check
 from .known import Known
 from .workload import Workload
 
-LIFE = 0.15  # seconds of work, at most
+LIFE = 0.4  # seconds of work, at most
 START = 0.25  # about what a start takes
 STRAY_TIMEOUT = 10.0
 MODES = {"cgroups": 80, "proc": 60, "nobody": 60}  # rounds of the default run: 200

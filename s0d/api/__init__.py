@@ -26,6 +26,10 @@ module         holds
 `page`         one page of events
 `streams`      the registry by which a shutdown ends every stream at once; shared encodings
 `sse`          events as a `text/event-stream` response
+`screen`       what a terminal shows, and keys for it
+`screen_stream` a screen's changes as a `text/event-stream` response
+`wait`         waiting for a phase, an exit, output, a screen, a port
+`recording`    a terminal's history as an asciicast
 `websocket`    events, input, signals and resizes over a WebSocket
 `service`      `/healthz`, `/readyz`, `/metadata`
 `app`          the application made from the table

@@ -67,6 +67,12 @@ class RequestTimeout(S0dError):
     code = "request_timeout"
 
 
+class WaitTimeout(S0dError):
+    """What was waited for did not come true in time."""
+
+    code = "wait_timeout"
+
+
 class RequestTooLarge(S0dError):
     """The body is above the limit."""
 

@@ -22,8 +22,19 @@ from s0d.wire.requests import (
     decode,
 )
 from s0d.wire.session import SessionView
+from s0d.wire.terminal import KeysBody, WaitBody, decode_keys
 
-from . import page, service, sessions, sse, websocket
+from . import (
+    page,
+    recording,
+    screen,
+    screen_stream,
+    service,
+    sessions,
+    sse,
+    wait,
+    websocket,
+)
 from .auth import Verb
 
 SANDBOX: Final = "/api/v1/sandboxes/<sandbox_id>"
@@ -36,6 +47,8 @@ class Kind(enum.Enum):
     JSON = enum.auto()
     EVENT_STREAM = enum.auto()
     WEBSOCKET = enum.auto()
+    DOCUMENT = enum.auto()
+    """Not in the envelope: a format of its own, which the handler names."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +145,26 @@ def _of_session() -> list[Route]:
     ]
 
 
+def _of_terminal() -> list[Route]:
+    """Extensions: what a terminal shows, and what waits for it."""
+    read, one = Verb.READ, "/sessions/<session_id>"
+    stream = screen_stream.stream_screen
+    return [
+        Route("GET", f"{one}/screen", screen.get_screen, screen.ScreenView, read),
+        Route("GET", f"{one}/screen/stream", stream, None, read, kind=Kind.EVENT_STREAM),
+        Route(
+            "POST",
+            f"{one}/keys",
+            screen.write_keys,
+            sessions.InputAccepted,
+            body=Body(KeysBody, decode_keys),
+            status=202,
+        ),
+        Route("POST", f"{one}/wait", wait.wait, wait.WaitResult, read, body=_body(WaitBody)),
+        Route("GET", f"{one}/recording", recording.get_recording, None, read, kind=Kind.DOCUMENT),
+    ]
+
+
 def routes() -> list[Route]:
     """All routes with their full paths; `<name>` stands for a variable segment."""
     service_routes = [
@@ -142,5 +175,5 @@ def routes() -> list[Route]:
     return service_routes + [
         Route(r.method, prefix + r.path, r.handler, r.answer, r.verb, r.body, r.status, r.kind)
         for prefix in (SANDBOX, DEFAULT)
-        for r in _of_session()
+        for r in (*_of_session(), *_of_terminal())
     ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_HEADERS = {
+HEADERS = {
     "content-type": "text/event-stream",
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
@@ -32,7 +32,7 @@ _HEADERS = {
 async def stream_events(call: Call) -> Response:
     """Retained events after the cursor, then live ones.  Refused cursors raise before the head."""
     body = EventStream(call.session, call.after, call.streams, call.config.heartbeat)
-    response = Response(body, headers=_HEADERS)
+    response = Response(body, headers=HEADERS)
     response.timeout = None  # RESPONSE_TIMEOUT would cut it
     return response
 

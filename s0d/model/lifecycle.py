@@ -166,7 +166,11 @@ def _starting(record: SessionRecord, event: Event) -> None:
     record.next_restart_ns = 0
     record.attempts = event.fields["number"]
     record.attempt = AttemptRecord(
-        id=_attempt_id(event), number=record.attempts, generation=event.generation
+        id=_attempt_id(event),
+        number=record.attempts,
+        generation=event.generation,
+        rows=event.fields.get("rows", 0),
+        cols=event.fields.get("cols", 0),
     )
 
 
@@ -200,6 +204,11 @@ def _input(record: SessionRecord, event: Event) -> None:
         del receipts[next(iter(receipts))]
 
 
+def _resized(record: SessionRecord, event: Event) -> None:
+    attempt = _current(record, event)
+    attempt.rows, attempt.cols = event.fields["rows"], event.fields["cols"]
+
+
 def _attempt_id(event: Event) -> str:
     if event.attempt is None:
         raise LifecycleError(f"{event.type} without an attempt")
@@ -222,4 +231,5 @@ _EFFECTS: Final[dict[str, Callable[[SessionRecord, Event], None]]] = {
     ev.ATTEMPT_STARTED: _started,
     ev.ATTEMPT_EXITED: _exited,
     ev.INPUT_ACCEPTED: _input,
+    ev.TERMINAL_RESIZED: _resized,
 }

@@ -47,7 +47,8 @@ class AttemptRecord(msgspec.Struct, omit_defaults=True):
     """One operating-system process that realizes the session.
 
     `start_time` (clock ticks after boot) together with `boot_id` proves that `pid` is still the
-    process that we started.  Times are Unix nanoseconds; zero stands for "not yet".
+    process that we started.  Times are Unix nanoseconds; zero stands for "not yet".  `rows` and
+    `cols` are the terminal's present size, 0 where there is none.
     """
 
     id: str
@@ -62,6 +63,8 @@ class AttemptRecord(msgspec.Struct, omit_defaults=True):
     reason: str | None = None
     signal: str | None = None
     message: str | None = None
+    rows: int = 0
+    cols: int = 0
 
     @property
     def finished(self) -> bool:

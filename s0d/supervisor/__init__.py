@@ -21,6 +21,11 @@ module          owns
 `store`         the files of a sandbox: owner marker, session records, trash
 `snapshots`     when session records are written (never on the hot path)
 `change`        waiting for a condition over state
+`screens`       the screens of terminals, fed from the journal while somebody looks
+`feeding`       catching a screen up in slices, without what cannot show any more
+`keys`          keys as the bytes that a terminal sends for them
+`patterns`      texts and regular expressions in output that arrives in pieces
+`waiting`       waiting for a phase, an exit, output, a screen, a port
 ==============  ======================================================================
 
 Directories (all 0700, the daemon's own)::

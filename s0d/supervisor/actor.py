@@ -209,7 +209,14 @@ class Actor:
 
     def _record_starting(self, attempt: Attempt, reason: str) -> int:
         number = self.record.attempts + 1
-        starting = draft(ev.ATTEMPT_STARTING, reason=reason, number=number)
+        terminal = self.record.spec.io.terminal
+        starting = draft(
+            ev.ATTEMPT_STARTING,
+            reason=reason,
+            number=number,
+            rows=terminal.rows if terminal else None,
+            cols=terminal.cols if terminal else None,
+        )
         return self.recorder.record(starting, attempt=attempt.id)
 
     # -- the decision ------------------------------------------------------------------------

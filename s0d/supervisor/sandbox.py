@@ -31,6 +31,7 @@ from .aging import Aging
 from .host import ProcessHost
 from .launch import Launch, LaunchPlan
 from .recorder import first_entry
+from .screens import Screens
 from .session import Session
 from .snapshots import Snapshots
 from .store import JOURNAL, Store, remove_tree
@@ -68,7 +69,9 @@ class Sandbox:
         self._removing: dict[str, trio.Event] = {}
         self.snapshots = Snapshots(store)
         self.aging_out = Aging()
+        self.screens = Screens()
         self.stopping = False
+        nursery.start_soon(self.screens.run)
 
     # -- the host of its sessions ------------------------------------------------------------
 
@@ -216,6 +219,7 @@ class Sandbox:
     async def _discard(self, session: Session) -> None:
         self.snapshots.forget(session.id)
         self.aging_out.discard(session.journal)
+        self.screens.forget(session.id)
         path = await trio.to_thread.run_sync(self._store.discard, session.id)
         key = session.record.idempotency_key
         if key is not None:

@@ -11,5 +11,7 @@ module         holds
 `event`        an event as JSON, as SSE frames, as WebSocket messages; whole blocks at once
 `envelope`     success and failure around an answer
 `requests`     the bodies of requests, decoded and checked
+`terminal`     those about a terminal: keys, and waiting
+`asciicast`    a terminal's history as a recording that asciinema plays
 =============  =====================================================================
 """

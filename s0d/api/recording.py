@@ -1,0 +1,121 @@
+"""A terminal's history as an asciicast, streamed from the journal (an extension)."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final, Self
+
+from quart.wrappers.response import Response, ResponseBody
+
+from s0d.journal import Record
+from s0d.model import event as ev
+from s0d.model.errors import InvalidRequest, SessionConflict
+from s0d.model.spec import IOMode
+from s0d.wire.asciicast import Asciicast, Version
+
+from .call import Call
+
+if TYPE_CHECKING:
+    from s0d.supervisor import Session
+
+_VERSIONS: Final[dict[str, Version]] = {"asciicast-v2": 2, "asciicast-v3": 3}
+_TYPE: Final = "application/x-asciicast"
+_READ: Final = 64 << 10
+"""Bytes of journal read and encoded at once: what a recording of any length costs in memory."""
+
+
+async def get_recording(call: Call) -> Response:
+    """What is retained of an attempt (the newest, or `attempt_id`), up to the request."""
+    form = call.query.get("format") or "asciicast-v2"
+    if form not in _VERSIONS:
+        raise InvalidRequest(f"format: must be one of {', '.join(_VERSIONS)}")
+    session = call.session
+    attempt = session.record.attempt
+    if session.record.spec.io.mode is not IOMode.PTY:
+        raise SessionConflict("the session has pipes, not a terminal: there is no recording")
+    if attempt is None:
+        raise SessionConflict("the session has not been started: there is no recording yet")
+    attempt_id = call.query.get("attempt_id") or attempt.id
+    cast = Asciicast(_VERSIONS[form], attempt_id, inputs=_flag(call, "input"))
+    response = Response(Recording(session, cast, attempt_id), headers={"content-type": _TYPE})
+    response.timeout = None  # RESPONSE_TIMEOUT would cut it
+    return response
+
+
+def _flag(call: Call, name: str) -> bool:
+    text = call.query.get(name) or "false"
+    if text not in ("true", "false", "1", "0"):
+        raise InvalidRequest(f"{name}: must be true or false")
+    return text in ("true", "1")
+
+
+class Recording(ResponseBody):
+    """The lines of a recording; the attempt's first retained event makes the header."""
+
+    def __init__(self, session: Session, cast: Asciicast, attempt_id: str) -> None:
+        self._session = session
+        self._cast = cast
+        self._attempt_id = attempt_id
+        self._last = session.journal.latest
+        self._attachment = session.attach(None)
+        self._cursor = self._attachment.__enter__()
+        self._started = False
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Detach.  May be called twice, and without the stream ever having begun."""
+        if not self._closed:
+            self._closed = True
+            self._attachment.__exit__(None, None, None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        # Retention that overtakes a slow client raises, and so cuts the answer short for it to
+        # see: a recording with a hole would look whole.
+        while self._cursor.position < self._last:
+            block = await self._cursor.read_available(_READ)
+            if block is None:
+                break
+            lines = self._lines([r for r in block.records if r.attempt == self._attempt_id])
+            if lines:
+                return lines
+        if not self._started:
+            self._started = True
+            return self._header(None)
+        raise StopAsyncIteration
+
+    def _lines(self, records: list[Record]) -> bytes:
+        if not records:
+            return b""
+        head = b""
+        if not self._started:
+            self._started = True
+            head = self._header(records[0])
+        return head + self._cast.lines(records)
+
+    def _header(self, first: Record | None) -> bytes:
+        spec = self._session.record.spec
+        terminal = spec.io.terminal
+        rows, cols = (terminal.rows, terminal.cols) if terminal else (24, 80)
+        start_ns = self._session.record.created_at_ns
+        if first is not None:
+            start_ns = first.time_ns
+            if first.type == ev.ATTEMPT_STARTING:
+                rows = first.fields.get("rows", rows)
+                cols = first.fields.get("cols", cols)
+        return self._cast.header(
+            rows,
+            cols,
+            start_ns=start_ns,
+            term=terminal.term if terminal else "xterm-256color",
+            command=shlex.join(spec.command),
+            title=spec.name or "",
+        )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     default=True,
     help="Find processes by /proc alone, also where cgroups could be made.",
 )
+@click.option("--run-as", metavar="USER[:GROUP]", help="Run sessions as this user (root only).")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info"

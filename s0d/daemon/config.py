@@ -29,8 +29,10 @@ class Config:
     left out where they are taken (the default TCP port, which another user's daemon may hold).
     `cgroups`: False to own process trees by what /proc shows even where cgroups could be made.
     `token`: what a TCP client must show; None only where no TCP address is listened on.
-    `claim_cgroup` and `registry` are for a daemon that has its process for itself: whether it may
-    move into a cgroup of its own, and the attempts' children, which its reaper leaves alone.
+    `claim_cgroup`, `registry` and `nofile_soft` are for a daemon that has its process for itself:
+    whether it may move into a cgroup of its own; the attempts' children, which its reaper leaves
+    alone; the soft limit of descriptors that it had before it raised its own (None: it did not).
+    `run_as`: `USER` or `USER:GROUP` that sessions run as; None for the daemon's own user.
     """
 
     state_dir: Path
@@ -42,6 +44,8 @@ class Config:
     token: str | None = field(default=None, repr=False)
     claim_cgroup: bool = False
     registry: ChildRegistry = field(default_factory=ChildRegistry)
+    nofile_soft: int | None = None
+    run_as: str | None = None
 
     def check(self) -> None:
         """Raise `InvalidRequest` for what could not be served."""
@@ -49,6 +53,8 @@ class Config:
             raise InvalidRequest(
                 "sandbox id: 1 to 63 of a-z, 0-9, _ and -, the first a letter or a digit"
             )
+        if self.run_as is not None and os.geteuid() != 0:
+            raise InvalidRequest("run_as: only root can run programs as another user")
         self.api((*self.listen, *self.optional_listen)).check()
 
     def api(self, listen: Sequence[Address | socket.socket]) -> ApiConfig:
@@ -66,6 +72,7 @@ def resolve(
     sandbox_id: str | None = None,
     reset_copied_sessions: bool = False,
     cgroups: bool = True,
+    run_as: str | None = None,
 ) -> Config:
     """The configuration that flags and environment mean; any `listen` replaces both defaults.
 
@@ -81,6 +88,7 @@ def resolve(
         reset_copied_sessions=reset_copied_sessions,
         cgroups=cgroups,
         claim_cgroup=cgroups,
+        run_as=run_as,
         token=find_token(state, environ),
     )
     config.check()

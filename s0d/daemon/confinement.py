@@ -10,14 +10,15 @@ from typing import Final
 PR_SET_DUMPABLE: Final = 4  # prctl(2)
 
 
-def confine() -> None:
+def confine() -> int | None:
     """Files for our eyes only, no core dump or ptrace that shows tokens, descriptors at the limit.
 
-    A session costs about five descriptors; children get the usual limits back at their spawn.
+    A session costs about five descriptors.  Returns what children are to get back at their spawn
+    (see `raise_descriptor_limit`).
     """
     os.umask(0o077)
     prctl(PR_SET_DUMPABLE, 0)
-    raise_descriptor_limit()
+    return raise_descriptor_limit()
 
 
 def prctl(option: int, value: int) -> None:
@@ -28,8 +29,14 @@ def prctl(option: int, value: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def raise_descriptor_limit() -> int:
-    """The soft limit becomes the hard one; the limit in force is returned."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+def raise_descriptor_limit() -> int | None:
+    """The soft limit becomes the hard one; returns the former soft limit, None where it was that.
+
+    Programs are to start with the former one: select(2) fails beyond 1024, and some programs
+    close every descriptor up to the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return None
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
+    return soft

@@ -58,6 +58,8 @@ async def serve(
             cgroups=config.cgroups,
             claim_cgroup=config.claim_cgroup,
             registry=config.registry,
+            nofile_soft=config.nofile_soft,
+            run_as=config.run_as,
         ) as supervisor:
             api = config.api((*config.listen, *_bind_free(config.optional_listen)))
             start = partial(serve_api, supervisor, api, shutdown=shutdown, close=stopped)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from functools import partial
 
 import trio
@@ -34,7 +35,7 @@ def standalone(config: Config, *, log_format: str, log_level: str, ready_fd: int
     """Run until a signal ends it; the exit code: 0 after an orderly end, 1 after an error."""
     logs.configure(log_format, log_level)
     os.environ.pop(VARIABLE, None)
-    confine()
+    config = replace(config, nofile_soft=confine())
     notifier = Notifier(os.environ, ready_fd)
     failed = False
     try:

@@ -17,6 +17,7 @@ module          owns
 `readiness`     matching the byte sequence that makes an attempt ready
 `launch`        the seam between policy and processes
 `host`          its real side: environment, spawning, ownership of the tree
+`target`        whom processes run as
 `recovery`      what a dead daemon left: ending its processes, folding its journals
 `store`         the files of a sandbox: owner marker, session records, trash
 `snapshots`     when session records are written (never on the hot path)

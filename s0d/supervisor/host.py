@@ -16,7 +16,7 @@ from s0d.model.spec import LimitsSpec
 from s0d.process.attribution import TreeRecord
 from s0d.process.cgroup import CgroupLimits
 from s0d.process.cgroup_tree import CgroupTree
-from s0d.process.detect import CgroupHome, detect
+from s0d.process.detect import CgroupHome, Ownership, detect
 from s0d.process.environment import attempt_environment
 from s0d.process.errors import LimitUnavailable, SpawnError, SpawnErrorKind
 from s0d.process.input import InputWriter
@@ -25,7 +25,7 @@ from s0d.process.proc import boot_id
 from s0d.process.proc_tree import ProcTree, record_of
 from s0d.process.process import Process
 from s0d.process.pty import TerminalSize
-from s0d.process.request import ResourceLimits, SpawnRequest
+from s0d.process.request import Identity, ResourceLimits, SpawnRequest
 from s0d.process.scanner import Scanner
 from s0d.process.spawner import Spawner
 from s0d.process.status import ExitStatus
@@ -38,17 +38,28 @@ log = logging.getLogger("s0d.host")
 _CPU_PERIOD = 100_000  # microseconds, the kernel's own default (cpu.max)
 
 
-def open_cgroups(state_dir: str, *, claim: bool) -> CgroupHome | None:
-    """The place for this state directory's cgroups; None where the machine allows none.
+def open_cgroups(state_dir: str, *, claim: bool) -> tuple[CgroupHome | None, Ownership]:
+    """The place for this state directory's cgroups, None where the machine allows none; and why.
 
     Named by the directory, so that the next daemon finds what this one leaves.
     """
     found = detect()
     if found.base is None:
-        log.info("process trees are owned by /proc: %s", "; ".join(found.missing))
-        return None
+        return None, found
     name = hashlib.blake2b(os.path.realpath(state_dir).encode(), digest_size=6).hexdigest()
-    return CgroupHome.open(found.base, f"s0d-{name}", claim=claim)
+    home = CgroupHome.open(found.base, f"s0d-{name}", claim=claim)
+    return home, home.ownership()
+
+
+def log_ownership(ownership: Ownership) -> None:
+    """One line for an operator: by what process trees are owned, and what is missing."""
+    extra = {
+        "mode": ownership.mode,
+        "base": ownership.base or "",
+        "controllers": " ".join(ownership.controllers),
+        "missing": "; ".join(ownership.missing),
+    }
+    log.info("ownership of process trees", extra=extra)
 
 
 class ProcessHost:
@@ -56,16 +67,25 @@ class ProcessHost:
 
     `environment` is what every process starts from, before the sandbox's and the session's own.
     With `home` each attempt is a cgroup in it, which is proof; without, it is the tree that /proc
-    shows.
+    shows.  They run as `run_as`, None for the user we are ourselves, and with the soft limit
+    `nofile_soft` of descriptors, None for our own.
     """
 
     def __init__(
-        self, spawner: Spawner, environment: Mapping[str, str], home: CgroupHome | None
+        self,
+        spawner: Spawner,
+        environment: Mapping[str, str],
+        home: CgroupHome | None,
+        *,
+        run_as: Identity | None = None,
+        nofile_soft: int | None = None,
     ) -> None:
         self.boot_id = boot_id()
         self._spawner = spawner
         self._environment = dict(environment)
         self._home = home
+        self._run_as = run_as
+        self._nofile_soft = nofile_soft
         self._scanner = Scanner()
 
     async def launch(
@@ -79,7 +99,8 @@ class ProcessHost:
             env=self._child_environment(plan, sandbox_id, env_vars),
             cwd=plan.cwd,
             terminal=plan.terminal,
-            limits=_resource_limits(plan.limits),
+            limits=_resource_limits(plan.limits, self._nofile_soft),
+            run_as=self._run_as,
             cgroup=None if cgroup is None else cgroup.path,
         )
         try:
@@ -196,10 +217,10 @@ class ProcessLaunch:
         self._process.close()
 
 
-def _resource_limits(limits: LimitsSpec) -> ResourceLimits:
-    return ResourceLimits(
-        nofile=limits.nofile or None, core=None if limits.core is UNSET else limits.core
-    )
+def _resource_limits(limits: LimitsSpec, nofile_soft: int | None) -> ResourceLimits:
+    nofile = limits.nofile or None
+    core = None if limits.core is UNSET else limits.core
+    return ResourceLimits(nofile, core, nofile_soft if nofile is None else None)
 
 
 def _cgroup_limits(limits: LimitsSpec) -> CgroupLimits:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -20,15 +19,17 @@ from s0d.model.ids import is_sandbox_id
 from s0d.model.sandbox import SandboxRecord
 from s0d.model.session import ACTIVE
 from s0d.process.children import ChildRegistry
-from s0d.process.environment import UserEntry, base_environment
+from s0d.process.detect import SWITCHED_OFF, CgroupHome, Ownership
+from s0d.process.environment import base_environment
 from s0d.process.spawner import Spawner
 
 from . import recovery
-from .host import ProcessHost, open_cgroups
+from .host import ProcessHost, log_ownership, open_cgroups
 from .lock import locked
 from .sandbox import Sandbox
 from .session import Session
 from .store import Store
+from .target import find_target
 
 log = logging.getLogger("s0d.supervisor")
 
@@ -44,6 +45,8 @@ class Options:
     reset_copied_sessions: bool = False
     cgroups: bool = True
     claim_cgroup: bool = False
+    nofile_soft: int | None = None
+    run_as: str | None = None
     registry: ChildRegistry = field(default_factory=ChildRegistry)
     disk: Disk = field(default_factory=RealDisk)
 
@@ -58,6 +61,8 @@ class OptionArguments(TypedDict, total=False):
     reset_copied_sessions: bool
     cgroups: bool
     claim_cgroup: bool
+    nofile_soft: int | None
+    run_as: str | None
     registry: ChildRegistry
     disk: Disk
 
@@ -67,6 +72,8 @@ class Supervisor:
 
     def __init__(self) -> None:
         self.sandboxes: dict[str, Sandbox] = {}
+        self.ownership = Ownership("proc", None, (), (SWITCHED_OFF,))
+        self.run_as: str | None = None
         self.stopping = trio.Event()
         self._default = ""
         self._hosts: list[ProcessHost] = []
@@ -113,8 +120,11 @@ async def open_supervisor(
     of `s0d.process.environment`); `env_vars`, the sandbox's own over it; `reset_copied_sessions`,
     clear the sessions of a directory that belonged to another sandbox or to none; `cgroups`,
     False to do without them; `claim_cgroup`, move this process into a cgroup of its own, so that
-    controllers can be passed on (only a daemon may do that to itself); `registry`, shared with a
-    reaper of the same program; `disk`, for tests.
+    controllers can be passed on (only a daemon may do that to itself); `nofile_soft`, the soft
+    limit of descriptors that processes start with, for a program that raised its own (default:
+    the program's own); `run_as`, `USER` or `USER:GROUP` that processes run as (only where this
+    program is root; `root` and `environment` then default to that user's); `registry`, shared
+    with a reaper of the same program; `disk`, for tests.
     """
     supervisor = Supervisor()
     with _single_error():
@@ -179,38 +189,35 @@ async def _start(
     syncer: Syncer,
     nursery: trio.Nursery,
 ) -> None:
-    user = _user()
+    target = await trio.to_thread.run_sync(find_target, options.run_as)
+    supervisor.run_as = None if target.identity is None else target.user.name
     environment = options.environment
     if environment is None:
-        environment = base_environment(os.environ, user)
+        service = target.identity is not None
+        environment = base_environment(os.environ, target.user, service=service)
     store = Store(os.path.join(state_dir, "sandboxes", options.sandbox_id), options.disk)
     record = await trio.to_thread.run_sync(partial(take_ownership, state_dir, store, options))
-    home = None
+    home: CgroupHome | None = None
     if options.cgroups:
         open_home = partial(open_cgroups, state_dir, claim=options.claim_cgroup)
-        home = await trio.to_thread.run_sync(open_home)
-    host = ProcessHost(spawner, environment, home)
+        home, supervisor.ownership = await trio.to_thread.run_sync(open_home)
+    log_ownership(supervisor.ownership)
+    host = ProcessHost(
+        spawner, environment, home, run_as=target.identity, nofile_soft=options.nofile_soft
+    )
     sandbox = Sandbox(
         record,
         store,
         host,
         syncer,
         nursery,
-        root=options.root or user.home or "/",
+        root=options.root or target.root,
         env_vars=options.env_vars,
     )
     await _recover(sandbox, store, host, syncer)
     nursery.start_soon(sandbox.snapshots.run)
     nursery.start_soon(sandbox.aging_out.run)
     supervisor.add(sandbox, host)
-
-
-def _user() -> UserEntry:
-    try:
-        entry = pwd.getpwuid(os.geteuid())
-    except KeyError:  # a container may run us under a number that has no name
-        return UserEntry(str(os.geteuid()), "/", "/bin/sh")
-    return UserEntry(entry.pw_name, entry.pw_dir, entry.pw_shell)
 
 
 async def _recover(sandbox: Sandbox, store: Store, host: ProcessHost, syncer: Syncer) -> None:

@@ -30,6 +30,10 @@ class Client:
         """Who answers there; needs no token."""
         return self._call("GET", "/metadata", timeout=10.0)
 
+    def status(self) -> Json:
+        """What is in force in the daemon."""
+        return self._call("GET", "/api/v1/status", timeout=10.0)
+
     def list(self) -> list[Json]:
         return cast(list[Json], self._call("GET", self._sessions)["sessions"])
 

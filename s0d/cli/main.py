@@ -18,6 +18,7 @@ from .errors import CliError, Unreachable, one_line
 from .options import Common, connection_options
 
 _VERBS = {
+    "doctor": ("s0d.cli.doctor", "doctor"),
     "run": ("s0d.cli.run", "run"),
     "serve": ("s0d.cli.serve", "serve"),
     "session": ("s0d.cli.session", "session"),

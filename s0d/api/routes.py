@@ -32,6 +32,7 @@ from . import (
     service,
     sessions,
     sse,
+    status,
     wait,
     websocket,
 )
@@ -171,6 +172,7 @@ def routes() -> list[Route]:
         Route("GET", "/healthz", service.healthz, service.Health, None),
         Route("GET", "/readyz", service.readyz, service.Health, None),
         Route("GET", "/metadata", service.metadata, service.Metadata, None),
+        Route("GET", f"{DEFAULT}/status", status.status, status.Status, Verb.READ),
     ]
     return service_routes + [
         Route(r.method, prefix + r.path, r.handler, r.answer, r.verb, r.body, r.status, r.kind)

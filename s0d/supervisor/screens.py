@@ -164,7 +164,7 @@ class AttemptScreen:
 
     def _steps(self, records: list[Record]) -> Iterator[None]:
         """Feed the events; a yield wherever others may run."""
-        ours = [r for r in records if r.attempt == self.attempt_id or r.type == ev.JOURNAL_GAP]
+        ours = [r for r in records if self._shows(r)]
         following = sum(len(r.fields["data"]) for r in ours if r.type == ev.OUTPUT)
         seq = self.seq
         for record in ours:
@@ -184,6 +184,11 @@ class AttemptScreen:
         yield from self._feeder.flush()
         self.seq = seq
         self._position = records[-1].seq
+
+    def _shows(self, record: Record) -> bool:
+        if record.type == ev.OUTPUT and record.fields["stream"] != "pty":
+            return False
+        return record.attempt == self.attempt_id or record.type == ev.JOURNAL_GAP
 
     def _begin(self, record: Record) -> None:
         self._cut = False

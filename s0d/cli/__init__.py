@@ -17,6 +17,8 @@ module          holds
 `spec`          a session specification from flags or from a file
 `render`        tables and JSON
 `session`       `s0d session ...`
+`terminal`      its verbs about a terminal: `screen`, `wait`, `keys`, `export`
+`picture`       a screen that is followed, drawn on the reader's terminal
 `run`           `s0d run`: create, follow to the end, the command's exit code
 `feed`          standard input of `s0d run`, forwarded
 `advice`        what to do where no daemon answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
@@ -75,6 +76,34 @@ class Client:
         if last_event_id is not None:
             headers.append(("Last-Event-ID", str(last_event_id)))
         path = self._path(session, "events", "stream") + _query({"after": after})
+        return self._open(path, headers)
+
+    def screen(self, session: str, scrollback: int | None) -> Json:
+        return self._call("GET", self._path(session, "screen") + _query({"scrollback": scrollback}))
+
+    def rendered_screen(self, session: str, form: str, scrollback: int | None) -> bytes:
+        """The screen as text, ANSI or HTML."""
+        query = _query({"format": form, "scrollback": scrollback})
+        with self._open(self._path(session, "screen") + query) as response:
+            return response.read()
+
+    def screen_stream(self, session: str) -> Response:
+        """The screen's changes (SSE), open; the caller closes it."""
+        return self._open(self._path(session, "screen", "stream"))
+
+    def recording(self, session: str, form: str, inputs: bool, attempt_id: str | None) -> Response:
+        """A recording, open; the caller closes it."""
+        query = {"format": form, "input": "true" if inputs else None, "attempt_id": attempt_id}
+        return self._open(self._path(session, "recording") + _query(query))
+
+    def keys(self, session: str, body: Json) -> Json:
+        return self._call("POST", self._path(session, "keys"), body)
+
+    def wait(self, session: str, body: Json) -> Json:
+        return self._call("POST", self._path(session, "wait"), body)
+
+    def _open(self, path: str, headers: Headers | None = None) -> Response:
+        """An answer that is no envelope, its body still to be read."""
         response = http.send(self.target, "GET", path, headers=headers, read_timeout=STREAM_TIMEOUT)
         if response.status != 200:
             with response:
@@ -105,7 +134,7 @@ class Client:
             raise CliError(f"{self.target.url} did not answer as s0d does") from None
 
 
-def _query(parameters: dict[str, int | None]) -> str:
+def _query(parameters: Mapping[str, int | str | None]) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     return f"?{urlencode(given)}" if given else ""
 

@@ -18,6 +18,7 @@ from .events import Event, Follower, SessionGone
 from .options import Common, connection_options
 from .render import event_line, print_json, print_session, print_sessions
 from .spec import choose, spec_options
+from .terminal import export, keys, screen, wait
 
 
 @click.group()
@@ -277,3 +278,7 @@ def delete(common: Common, id: str) -> None:
     s0d session delete ses-…
     """
     _confirm(common, common.client.delete(id), f"deleted {id}")
+
+
+for command in (export, keys, screen, wait):
+    session.add_command(command)

@@ -264,6 +264,11 @@ class Journal:
             raise ValueError(f"{seq} is beyond the latest record")
         await self._durability.wait(seq)
 
+    @property
+    def dormant(self) -> bool:
+        """Whether it was opened without ``reserve``, and not reserved since."""
+        return self.store.writer is None and not self._closed
+
     async def wait_writable(self) -> None:
         """Until there are numbers to give out. Raises :class:`JournalError`."""
         async with self._lock:

@@ -60,7 +60,7 @@ def _build() -> dict[tuple[Phase, str], Phase]:
         (_LIVE, f"{ev.ATTEMPT_EXITED}>suspend", P.SUSPENDED),
         (_LIVE, f"{ev.ATTEMPT_EXITED}>delete", P.STOPPING),
         ((P.PENDING,), ev.SESSION_BACKOFF, P.BACKOFF),
-        ((P.FAILED, P.PENDING), ev.SESSION_FAILED, P.FAILED),
+        ((P.FAILED, P.PENDING, P.STOPPED), ev.SESSION_FAILED, P.FAILED),
         (_REST + _WAITING + (P.STOPPING,), ev.SESSION_STOPPED, P.STOPPED),
         ((P.STARTING, P.RUNNING, P.BACKOFF, P.PENDING), ev.SESSION_PAUSED, P.PAUSED),
         (_LIVE, ev.OUTPUT, None),

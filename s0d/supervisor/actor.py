@@ -24,7 +24,7 @@ from functools import partial
 
 import trio
 
-from s0d.journal import Journal
+from s0d.journal import Journal, JournalError
 from s0d.model import event as ev
 from s0d.model.event import Draft, draft
 from s0d.model.ids import new_attempt_id
@@ -55,6 +55,7 @@ class Actor:
         self.removing = False
         self.removed = False
         self.suspending = False
+        self.recovering = False
         self.change = Change()
         self.recorder = Recorder(
             record, journal, generation=lambda: host.generation, on_control=self._on_control
@@ -122,8 +123,15 @@ class Actor:
         """Apply the recovery policy: this runtime has replaced the one the session was in.
 
         Called before `run`, for a session that was active; what was left of its attempt has been
-        ended by then.
+        ended by then.  Where the journal cannot be written yet, `run` goes on trying.
         """
+        try:
+            self._record_recovery()
+        except JournalError as error:
+            self.recorder.error = str(error)
+            self.recovering = True
+
+    def _record_recovery(self) -> int:
         drafts: list[Draft] = []
         if self.record.unfinished is not None:
             drafts.append(draft(ev.ATTEMPT_EXITED, reason="runtime_replaced", then="suspend"))
@@ -135,10 +143,10 @@ class Actor:
             drafts.append(draft(ev.SESSION_STOPPED, reason="runtime_recovery_policy"))
         else:
             restarts = True
-        if drafts:
-            self.recorder.record(*drafts)
+        seq = self.recorder.record(*drafts) if drafts else self.record.seq
         if restarts:
             self.request_start("runtime_recovered")
+        return seq
 
     # -- the task ----------------------------------------------------------------------------
 
@@ -154,7 +162,10 @@ class Actor:
                 await trio.sleep(_AFTER_BUG)
 
     async def _step(self) -> None:
-        if self.start_reason is None:
+        if self.recovering:
+            await self.recorder.insist(self._record_recovery)
+            self.recovering = False
+        elif self.start_reason is None:
             await self._wait()
         elif self.lifetime_over:
             await self._expire("max_lifetime")

@@ -56,6 +56,7 @@ class Recorder:
         self.control_seq = record.seq
         self.error: str | None = None
         self.last_activity = trio.current_time()
+        self._preparing = trio.Lock()
 
     def record(self, *drafts: Draft, attempt: str | None = None) -> int:
         """Record `drafts` as one batch and return the last sequence.
@@ -106,11 +107,23 @@ class Recorder:
         delay = _FIRST_RETRY
         while True:
             try:
+                await self.prepare()
                 return store()
             except JournalError as error:
                 self.error = str(error)
             await trio.sleep(delay)
             delay = min(2 * delay, _LONGEST_RETRY)
+
+    async def prepare(self) -> None:
+        """Make a journal writable that was only read since it was opened; else do nothing.
+
+        Sessions at rest are never written to, so that a start does not pay for them.
+        """
+        if not self._journal.dormant:
+            return
+        async with self._preparing:
+            if self._journal.dormant:
+                await self._journal.wait_writable()
 
     def _check(self, drafts: Sequence[Draft]) -> None:
         phase = self._record.phase

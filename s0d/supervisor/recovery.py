@@ -8,19 +8,21 @@ never keeps the others from starting.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 
 import trio
 
-from s0d.journal import Journal, JournalError, Limits, Syncer
+from s0d.journal import Entry, Journal, JournalError, Limits, Syncer
 from s0d.model import event as ev
 from s0d.model import lifecycle
-from s0d.model.event import Event
-from s0d.model.session import AttemptRecord, Phase, SessionRecord
-from s0d.model.spec import DesiredState, RetentionSpec
+from s0d.model.event import Event, draft
+from s0d.model.session import ACTIVE, AttemptRecord, Phase, SessionRecord
+from s0d.model.spec import DesiredState, LifecycleSpec, RetentionSpec, SessionSpec
 from s0d.process.attribution import TreeRecord
 
 from .host import ProcessHost
+from .recorder import first_entry
 from .store import Store
 
 log = logging.getLogger("s0d.recovery")
@@ -40,14 +42,46 @@ def load(store: Store, syncer: Syncer) -> list[Found]:
     for session_id in store.session_ids():
         try:
             one = _load(store, session_id, syncer)
-        except (OSError, ValueError, JournalError, lifecycle.LifecycleError) as error:
-            log.error(  # noqa: TRY400 - expected damage, the traceback would say nothing
-                "session cannot be loaded: %s", error, extra={"session_id": session_id}
-            )
-        else:
-            if one is not None:
-                found.append(one)
+        except (ValueError, lifecycle.LifecycleError) as error:
+            one = _stand_in(store, session_id, syncer, str(error))
+        except (OSError, JournalError) as error:
+            _tell(session_id, "cannot be read", error)
+            continue
+        if one is not None:
+            found.append(one)
     return found
+
+
+def _stand_in(store: Store, session_id: str, syncer: Syncer, why: str) -> Found | None:
+    """A failed session in place of one that cannot be rebuilt; its files are kept beside it.
+
+    Clients see that it is there and why it cannot be used, and may delete it.
+    """
+    _tell(session_id, "is damaged and cannot be rebuilt", why)
+    try:
+        store.set_aside(session_id)
+        journal = store.create_journal(session_id, RetentionSpec(), syncer)
+        block = journal.append(_damaged_entries(why))
+    except (OSError, JournalError) as error:
+        _tell(session_id, "cannot be set aside", error)
+        return None
+    record = lifecycle.create(session_id, block.records[0])
+    lifecycle.apply(record, block.records[1])
+    return Found(record, journal)
+
+
+def _damaged_entries(why: str) -> list[Entry]:
+    lifecycle_spec = LifecycleSpec(desired_state=DesiredState.STOPPED)
+    spec = SessionSpec(command=("unknown",), lifecycle=lifecycle_spec)
+    failed = draft(ev.SESSION_FAILED, reason="state_damaged", message=why)
+    return [
+        first_entry(spec, None, 0),
+        Entry(time.time_ns(), 0, None, failed.type, failed.fields),
+    ]
+
+
+def _tell(session_id: str, what: str, why: object) -> None:
+    log.error("session %s: %s", what, why, extra={"session_id": session_id})
 
 
 def _load(store: Store, session_id: str, syncer: Syncer) -> Found | None:
@@ -69,6 +103,8 @@ def _load(store: Store, session_id: str, syncer: Syncer) -> Found | None:
         return None
     retention = record.spec.event_retention
     journal.set_limits(Limits(retention.max_bytes, retention.max_age_seconds))
+    if record.phase in ACTIVE:
+        journal.reserve()
     return Found(record, journal)
 
 

@@ -141,6 +141,7 @@ class Session:
 
     async def start(self) -> None:
         """Want it running; a new attempt at once where none runs."""
+        await self._prepare()
         self._check_startable(self.record.spec)
         starts = self._actor.attempt is None or self._actor.ending
         seq = self._want(DesiredState.RUNNING)
@@ -151,6 +152,7 @@ class Session:
 
     async def create_attempt(self, *, replace_current: bool = False) -> None:
         """A new attempt; the running one is replaced where that is asked for."""
+        await self._prepare()
         self._check_startable(self.record.spec)
         if self._actor.attempt is not None and not replace_current and not self._actor.ending:
             raise SessionConflict("an attempt is running: set replace_current to replace it")
@@ -165,6 +167,7 @@ class Session:
 
         Raises `StopIncomplete` where a process survives SIGKILL for 5 s.
         """
+        await self._prepare()
         self._check_present()
         self._want(DesiredState.STOPPED)
         await self._stopped()
@@ -184,6 +187,7 @@ class Session:
         A change of what runs replaces a running attempt, and starts one where none runs; any other
         change touches no attempt.
         """
+        await self._prepare()
         self._check_present()
         old = self.record.spec
         if spec == old:
@@ -299,6 +303,12 @@ class Session:
 
     # -- pieces ------------------------------------------------------------------------------
 
+    async def _prepare(self) -> None:
+        try:
+            await self._actor.recorder.prepare()
+        except JournalError as error:
+            raise Unavailable(f"the journal cannot be written: {error}") from None
+
     def _command(self, *drafts: Draft) -> int:
         """Record what a client asked for; `Unavailable` where the journal refuses it."""
         try:
@@ -317,6 +327,8 @@ class Session:
             raise SessionNotFound("no such session")
         if self._actor.removing:
             raise SessionConflict("the session is being deleted")
+        if self._actor.recovering:
+            raise Unavailable("the session is being recovered")
 
     def _check_startable(self, spec: SessionSpec) -> None:
         self._check_present()

@@ -22,6 +22,7 @@ from s0d.model.spec import RetentionSpec
 MARKER: Final = "sandbox.json"
 RECORD: Final = "session.json"
 JOURNAL: Final = "journal"
+DAMAGED: Final = "damaged"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,16 +64,32 @@ class Store:
         path = self.session_path(session_id)
         make_directory(self.disk, path)
         try:
-            return Journal.create(
-                self.disk, os.path.join(path, JOURNAL), session_id, _limits(retention), syncer
-            )
+            return self.create_journal(session_id, retention, syncer)
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
 
     def open_journal(self, session_id: str, retention: RetentionSpec, syncer: Syncer) -> Journal:
+        """Recover a journal; one that was closed cleanly is only read until it is reserved."""
         path = os.path.join(self.session_path(session_id), JOURNAL)
-        return Journal.open(self.disk, path, session_id, _limits(retention), syncer)
+        return Journal.open(self.disk, path, session_id, _limits(retention), syncer, reserve=False)
+
+    def set_aside(self, session_id: str) -> None:
+        """Keep what there is of a session that cannot be rebuilt, in a new directory of its name.
+
+        Nothing is lost: the old directory is `damaged/` inside the new one, and goes with it.
+        """
+        path, kept = self.session_path(session_id), os.path.join(self.trash, f"{session_id}.kept")
+        os.rename(path, kept)
+        make_directory(self.disk, path)
+        os.rename(kept, os.path.join(path, DAMAGED))
+        for directory in (path, self.sessions, self.trash):
+            _sync_directory(self.disk, directory)
+
+    def create_journal(self, session_id: str, retention: RetentionSpec, syncer: Syncer) -> Journal:
+        """A new journal in a session's directory."""
+        path = os.path.join(self.session_path(session_id), JOURNAL)
+        return Journal.create(self.disk, path, session_id, _limits(retention), syncer)
 
     def has_journal(self, session_id: str) -> bool:
         return os.path.isdir(os.path.join(self.session_path(session_id), JOURNAL))

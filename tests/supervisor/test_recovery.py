@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 
-from s0d.model.errors import StateDirectoryError
+from s0d.journal import Block, Entry, Journal, JournalError
+from s0d.model.errors import StateDirectoryError, Unavailable
 from s0d.model.session import Phase
 from s0d.supervisor import open_supervisor
 from tests.support.sessions import (
@@ -92,7 +94,7 @@ async def test_the_record_is_rebuilt_from_the_journal(state: Path) -> None:
             ).id == session.id
 
 
-async def test_one_session_that_cannot_be_read_keeps_nobody_from_starting(state: Path) -> None:
+async def test_a_session_that_cannot_be_rebuilt_is_shown_as_failed(state: Path) -> None:
     async with open_supervisor(state) as supervisor:
         broken = await create(supervisor, shell("exit 0"))
         sound = await create(supervisor, shell("exit 0"))
@@ -102,8 +104,74 @@ async def test_one_session_that_cannot_be_read_keeps_nobody_from_starting(state:
     (directory / "session.json").write_bytes(b"rubbish")
     for segment in (directory / "journal").glob("*.seg"):
         segment.write_bytes(b"rubbish")
+    for _ in range(2):  # also once it has been set aside
+        async with open_supervisor(state) as supervisor:
+            assert supervisor.default.session(sound.id).phase is Phase.EXITED
+            failed = supervisor.default.session(broken.id)
+            assert failed.phase is Phase.FAILED
+            assert told(await read_events(failed)) == [
+                ("session.created", ""),
+                ("session.failed", "state_damaged"),
+            ]
+            kept = directory / "damaged"
+            assert (kept / "session.json").read_bytes() == b"rubbish"
+            assert len(list((kept / "journal").glob("*.seg"))) == 1
     async with open_supervisor(state) as supervisor:
-        assert supervisor.default.session(sound.id).phase is Phase.EXITED
+        await supervisor.default.session(broken.id).delete()
+        assert [s.id for s in supervisor.default.sessions()] == [sound.id]
+    assert not directory.exists()
+
+
+async def test_a_session_at_rest_is_not_written_to_until_it_is_used(state: Path) -> None:
+    async with open_supervisor(state) as supervisor:
+        session = await create(supervisor, shell("exit 0"))
+        await reach(session, Phase.EXITED)
+    journal = sandbox_path(state) / "sessions" / session.id / "journal"
+    before = {path: path.stat().st_mtime_ns for path in journal.iterdir()}
+    async with open_supervisor(state) as supervisor:
+        assert supervisor.default.session(session.id).phase is Phase.EXITED
+    assert {path: path.stat().st_mtime_ns for path in journal.iterdir()} == before
+    for use in ("start", "stop", "update", "create_attempt", "delete"):
+        async with open_supervisor(state) as supervisor:
+            again = supervisor.default.session(session.id)
+            if use == "update":
+                await again.update(shell("exit 0", name="renamed"))
+            else:
+                await getattr(again, use)()
+            if use != "delete":
+                await reach(again, Phase.EXITED, Phase.STOPPED)
+            events = [] if use == "delete" else await read_events(again)
+            assert [e.seq for e in events] == list(range(1, len(events) + 1))
+
+
+async def test_a_full_disk_at_the_start_delays_a_recovery_and_nothing_else(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_supervisor(state) as supervisor:
+        runs = await create(supervisor, spec_of("sleep", "1000"))
+        other = await create(supervisor, shell("exit 0"))
+        await reach(other, Phase.EXITED)
+    append = Journal.append
+    refusals = 3
+
+    def full(journal: Journal, entries: list[Entry]) -> Block:
+        nonlocal refusals
+        if refusals and journal.path.startswith(str(sandbox_path(state) / "sessions" / runs.id)):
+            refusals -= 1
+            raise JournalError("no space", errno.ENOSPC)
+        return append(journal, entries)
+
+    recovery = {"lifecycle": {"runtime_recovery": "stop"}}
+    async with open_supervisor(state) as supervisor:
+        await supervisor.default.session(runs.id).update(spec_of("sleep", "1000", **recovery))
+    monkeypatch.setattr(Journal, "append", full)
+    async with open_supervisor(state) as supervisor:
+        again = supervisor.default.session(runs.id)
+        with pytest.raises(Unavailable, match="recovered"):
+            await again.start()
+        assert again.view().journal_error
+        await reach(again, Phase.STOPPED)
+        assert refusals == 0
 
 
 async def test_one_directory_has_one_supervisor(state: Path) -> None:

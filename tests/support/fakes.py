@@ -35,6 +35,7 @@ class MemoryJournal:
         self.checkpointed = 0
         self.ended = False
         self.refuse: Exception | None = None
+        self.dormant = False
 
     @property
     def earliest(self) -> int:

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support.daemon import Daemon
+
+_MEMORY: Final = "/dev/shm"
+_ROOM: Final = 4 << 30  # bytes: floods of 256 MiB, several at once
+
+
+def _use_memory() -> None:
+    """Put temporary files into memory where there is room for them.
+
+    The tests are about what is done, not about how long this machine's disk takes for it: most of
+    their time would be spent in fsync.  What a disk may lose has its own (tests/journal/disks.py).
+    """
+    if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK | os.X_OK):
+        return
+    found = os.statvfs(_MEMORY)
+    if found.f_bavail * found.f_frsize >= _ROOM and not found.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = _MEMORY
+        tempfile.tempdir = None
+
+
+_use_memory()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -94,13 +94,17 @@ async def test_the_grace_is_not_waited_out(start: Start, make_tree: MakeTree) ->
 
 
 async def test_a_fork_storm_ends(start: Start, make_tree: MakeTree) -> None:
-    """Every process starts the next one in a session of its own and goes."""
+    """Every process starts the next one in a session of its own and goes.
+
+    It ends by itself long after the test: should the test be killed, nobody else could end it.
+    """
     code = (
-        "import os, signal\n"
+        "import os, signal, time\n"
+        "end = time.monotonic() + 60\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "if os.fork(): signal.pause()\n"
+        "if os.fork(): signal.alarm(60); signal.pause()\n"
         "os.write(1, b'ready')\n"
-        "while True:\n"
+        "while time.monotonic() < end:\n"
         "    if os.fork(): os._exit(0)\n"
         "    os.setsid()\n"
     )

@@ -14,7 +14,6 @@ import trio
 from quart.wrappers.response import Response, ResponseBody
 
 from s0d.journal import CursorExpired
-from s0d.model.errors import EventCursorExpired, SessionNotFound
 from s0d.supervisor.screens import Screens, View
 from s0d.supervisor.waiting import pause
 from s0d.wire.envelope import to_json
@@ -55,6 +54,7 @@ class ScreenStream(ResponseBody):
         self._stack.enter_context(session.attach(session.journal.latest))
         self._position: int | None = None  # the journal has been looked at up to here
         self._last: View | None = None
+        self._due = 0.0  # when to look again at the earliest
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,15 +80,14 @@ class ScreenStream(ResponseBody):
 
     async def _next_frame(self) -> bytes | None:
         """The next frame; None when the session has been deleted."""
-        try:
-            while await self._wait():
-                began = trio.current_time()
-                frame = await self._look()
-                if frame is not None:
-                    return frame
-                await trio.sleep(pause(trio.current_time() - began))
-        except SessionNotFound:
-            pass
+        while await self._wait():
+            await trio.sleep_until(self._due)
+            began = trio.current_time()
+            frame = await self._look()
+            now = trio.current_time()
+            self._due = now + pause(now - began)
+            if frame is not None:
+                return frame
         return None
 
     async def _wait(self) -> bool:
@@ -96,9 +95,9 @@ class ScreenStream(ResponseBody):
         if self._position is None:
             return True
         try:
-            with self._session.cursor(self._position) as bell:
+            with self._session.journal.cursor(self._position) as bell:
                 return await bell.read() is not None
-        except (CursorExpired, EventCursorExpired):
+        except CursorExpired:
             return True  # it has run away: certainly something new
 
     async def _look(self) -> bytes | None:

@@ -42,13 +42,18 @@ class Common:
         return self.output == "json"
 
 
-def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--url --token --sandbox -o`, handed to `function` as one `common: Common`."""
+def connection_options(
+    function: Callable[..., Any], output: tuple[str, ...] = ("-o", "--output", "output")
+) -> Callable[..., Any]:
+    """`--url --token --sandbox -o`, handed to `function` as one `common: Common`.
+
+    `output` is for a verb that means something else by `--output`.
+    """
 
     @click.option("--url", metavar="URL", help="http://HOST:PORT or unix:/path  [env: S0D_URL]")
     @click.option("--token", metavar="TOKEN", help="Bearer token; better by S0D_TOKEN.")
     @click.option("--sandbox", metavar="ID", help="Sandbox; default: the daemon's own (local).")
-    @click.option("-o", "--output", type=click.Choice(["table", "json"]), help="Default: table.")
+    @click.option(*output, type=click.Choice(["table", "json"]), help="Default: table.")
     @click.pass_context
     @functools.wraps(function)
     def wrapper(ctx: click.Context, /, **given: Any) -> Any:

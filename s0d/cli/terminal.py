@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import IO, Any, Final
 
 import click
@@ -48,16 +49,16 @@ def _follow(common: Common, id: str, as_json: bool) -> None:
             for _, data in frames:
                 click.echo(data)
             return
-        click.echo(ENTER, nl=False)
+        click.echo(ENTER, nl=False, color=True)
         try:
             for kind, data in frames:
-                click.echo(draw(kind, data), nl=False)
+                click.echo(draw(kind, data), nl=False, color=True)
         finally:
-            click.echo(LEAVE, nl=False)
+            click.echo(LEAVE, nl=False, color=True)
 
 
 @click.command()
-@connection_options
+@partial(connection_options, output=("-o", "output"))
 @click.option("--phase", multiple=True, metavar="PHASE", help="Any of them; may be repeated.")
 @click.option("--exit", "exit_", is_flag=True, help="The attempt has ended.")
 @click.option("--output", "written", metavar="TEXT", help="TEXT has been written.")

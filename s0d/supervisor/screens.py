@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import trio
 
-from s0d.journal import CursorExpired, Journal, Record
+from s0d.journal import CursorExpired, Journal, JournalError, Record
 from s0d.model import event as ev
-from s0d.model.errors import EventCursorExpired, LimitExceeded, SessionConflict
+from s0d.model.errors import LimitExceeded, SessionConflict
 from s0d.model.session import AttemptRecord
 from s0d.model.spec import IOMode
 from s0d.terminal import Screen, Snapshot
@@ -136,9 +136,13 @@ class AttemptScreen:
             start = _start(journal, self._position)
             try:
                 records = await self._read_from(start, journal.latest)
-            except (CursorExpired, EventCursorExpired):
+            except CursorExpired:
                 await trio.lowlevel.checkpoint()
                 continue  # retention went by: look again from what is left
+            except JournalError:
+                if self._session.removing:  # its files are going away: it stays as it is
+                    return []
+                raise
             if start > self._position and self._position:
                 self._jump()
             return records
@@ -147,7 +151,8 @@ class AttemptScreen:
         records: list[Record] = []
         if start >= last:
             return records
-        with self._session.cursor(start) as cursor:
+        # Past the session's own check: what is being deleted is shown to its end.
+        with self._session.journal.cursor(start) as cursor:
             while cursor.position < last:
                 block = await cursor.read_available(_READ)
                 if block is None:

@@ -15,7 +15,7 @@ import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
-from s0d.journal import Block, CursorExpired, Record
+from s0d.journal import Block, CursorExpired, JournalError, Record
 from s0d.model import event as ev
 from s0d.model.errors import EventCursorExpired, SessionNotFound, Unavailable
 from s0d.model.session import AttemptRecord, Phase
@@ -118,7 +118,7 @@ def _exit_of(session: Session, attempt: AttemptRecord | None) -> Match:
 
 
 async def _exit_event(session: Session, after: int) -> Match:
-    with session.cursor(after) as cursor:
+    with session.journal.cursor(after) as cursor:
         while True:
             for record in (await _next(session, cursor.read)).records:
                 if record.type == ev.ATTEMPT_EXITED:
@@ -203,8 +203,7 @@ async def wait_screen(session: Session, screens: Screens, pattern: Pattern) -> M
                     text=_shown(text[found[0] : found[1]]),
                     row=text.count(b"\n", 0, found[0]),
                 )
-        with session.cursor(max(position, session.journal.earliest - 1)) as bell:
-            await _next(session, bell.read)
+        await _more(session, position)
         await trio.sleep(pause(trio.current_time() - began))
 
 
@@ -252,11 +251,24 @@ async def _next(session: Session, read: Callable[[], Awaitable[Block | None]]) -
         block = await read()
     except CursorExpired as error:
         raise EventCursorExpired(error.earliest, error.latest) from None
+    except JournalError:
+        if session.removing:  # its files are going away
+            raise SessionNotFound("no such session") from None
+        raise
     if block is not None:
         return block
     if session.removing:
         raise SessionNotFound("no such session")
     raise Unavailable("s0d is shutting down")
+
+
+async def _more(session: Session, position: int) -> None:
+    """Until the journal goes on beyond `position`."""
+    try:
+        with session.journal.cursor(position) as bell:
+            await _next(session, bell.read)
+    except (CursorExpired, EventCursorExpired):
+        return  # far beyond
 
 
 def _current(session: Session) -> str | None:

@@ -14,6 +14,8 @@ from .requests import MAX_INPUT_ID_BYTES, decode
 MAX_KEYS: Final = 4096
 MAX_TIMEOUT_MS: Final = 2**31 - 1
 DEFAULT_TIMEOUT_MS: Final = 30_000
+LEAST_TIMEOUT_MS: Final = 250
+"""What is true already may take a moment to find: a screen to draw, output to read."""
 STREAMS: Final = ("stdout", "stderr", "pty")
 
 
@@ -95,14 +97,15 @@ class For(msgspec.Struct):
 
 
 class WaitBody(msgspec.Struct, rename={"wanted": "for"}):
-    """`timeout_ms` 0 only looks."""
+    """`timeout_ms` 0 only looks, and takes the time for that (a quarter of a second at most)."""
 
     wanted: For
     timeout_ms: int | None = None
 
     @property
     def seconds(self) -> float:
-        return (DEFAULT_TIMEOUT_MS if self.timeout_ms is None else self.timeout_ms) / 1000
+        given = DEFAULT_TIMEOUT_MS if self.timeout_ms is None else self.timeout_ms
+        return max(given, LEAST_TIMEOUT_MS) / 1000
 
     def check(self) -> None:
         if self.timeout_ms is not None and not 0 <= self.timeout_ms <= MAX_TIMEOUT_MS:

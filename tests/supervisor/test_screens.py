@@ -100,13 +100,22 @@ async def test_a_new_attempt_has_a_new_screen(session: TerminalSession) -> None:
 
 async def test_nobody_looking_costs_nothing(session: TerminalSession) -> None:
     screens = Screens()
+    opened: list[Any] = []
+    original = session.journal.cursor
+
+    def cursor(after: int | None = None) -> Any:
+        opened.append(after)
+        return original(after)
+
+    session.journal.cursor = cursor  # type: ignore[method-assign]
     session.write(LINES)
-    assert session.cursors == 0
-    await look(screens, session)
-    used = session.cursors
+    assert opened == []
     for _ in range(5):
         await look(screens, session)
-    assert session.cursors == used
+    assert opened == [0]
+    session.write(b"x")
+    await look(screens, session)
+    assert len(opened) == 2
     assert session.journal.tail.readers == 0
 
 
@@ -171,14 +180,14 @@ async def test_only_the_end_of_a_long_history_is_read(session: TerminalSession) 
     size = sum(segment.end for segment in session.journal.store.segments)
     assert size > 1.5 * module.SPAN
     read: list[int] = []
-    original = session.cursor
+    original = session.journal.cursor
 
     def cursor(after: int | None = None) -> Any:
         assert after is not None
         read.append(session.journal.latest - after)
         return original(after)
 
-    session.cursor = cursor  # type: ignore[method-assign]
+    session.journal.cursor = cursor  # type: ignore[method-assign]
     session.resize(12, 60)
     view = await look(Screens(), session, 1000)
     [events] = read

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from s0d.journal import Cursor, CursorAhead, CursorExpired, Entry, Journal, Limits, RealDisk
+from s0d.journal import Entry, Journal, Limits, RealDisk
 from s0d.model import event as ev
-from s0d.model.errors import EventCursorExpired, InvalidRequest
 from s0d.model.parse import parse_spec
 from s0d.model.session import AttemptRecord, Phase, SessionRecord
 from s0d.terminal import Screen
@@ -28,7 +27,6 @@ class TerminalSession:
             RealDisk(), str(directory / self.id), self.id, Limits(max_bytes, 0)
         )
         self.removing = False
-        self.cursors = 0
 
     def begin(self, number: int = 1, rows: int = 24, cols: int = 80) -> None:
         """A new attempt."""
@@ -56,15 +54,6 @@ class TerminalSession:
         assert self.record.attempt is not None
         self.record.attempt.rows, self.record.attempt.cols = rows, cols
         return self.append(ev.TERMINAL_RESIZED, rows=rows, cols=cols)
-
-    def cursor(self, after: int | None = None) -> Cursor:
-        self.cursors += 1
-        try:
-            return self.journal.cursor(after)
-        except CursorExpired as error:
-            raise EventCursorExpired(error.earliest, error.latest) from None
-        except CursorAhead as error:
-            raise InvalidRequest(f"after: beyond {error.latest}") from None
 
 
 @contextmanager

@@ -52,9 +52,9 @@ def test_keys_in_each_form() -> None:
         (["a", {"text": "a", "paste": "b"}], r"keys\[1\]: needs either text or paste"),
         ({"keys": ["a"], "input_id": " "}, "input_id: must not be empty"),
         ({"keys": ["a"], "input_id": "x" * 256}, "input_id: at most 255 bytes"),
-        ([1], ""),
+        ([1], "keys|Expected|str"),
         (b'["a"],"x":1', "malformed"),
-        (b"", "malformed"),
+        (b"", "truncated"),
     ],
 )
 def test_keys_that_are_refused(value: Any, message: str) -> None:
@@ -70,7 +70,8 @@ def test_a_wait_in_each_form() -> None:
     ]
     assert wait({"for": {"output": "x", "stream": "pty", "after": 0}}).wanted.output == "x"
     assert wait({"for": {"screen": {"regex": "x"}}}).wanted.screen == RegexItem("x")
-    assert wait({"for": {"exit": True, "port": 80}, "timeout_ms": 0}).seconds == 0
+    assert wait({"for": {"exit": True, "port": 80}, "timeout_ms": 0}).seconds == 0.25
+    assert wait({"for": {"exit": True}, "timeout_ms": 1500}).seconds == 1.5
     assert wait({"for": {"exit": True}}).seconds == 30
 
 

@@ -50,10 +50,14 @@ class ProcTree:
         return self._belonging(look(self.record.start_time))
 
     async def _look(self) -> list[ProcStat]:
+        return _alive(await self._look_at_all())
+
+    async def _look_at_all(self) -> list[ProcStat]:
+        """Zombies too."""
         if not self._of_this_boot:
             await trio.lowlevel.checkpoint()
             return []
-        return _alive(self._belonging(await self._scanner.look(self.record.start_time)))
+        return self._belonging(await self._scanner.look(self.record.start_time))
 
     def _belonging(self, snapshot: Snapshot) -> list[ProcStat]:
         pids = self._lineage.attribute(snapshot.processes, snapshot.markers)
@@ -157,14 +161,21 @@ class ProcTree:
 
     def usage(self) -> Usage:
         """To be asked before the leader is reaped: its time then goes with it."""
-        everyone = self._look_now()
-        living = _alive(everyone)
-        ticks = sum(stat.cpu_ticks + stat.waited_cpu_ticks for stat in everyone)
-        pages = sum(stat.resident_pages for stat in living)
-        return Usage(ticks / proc.CLOCK_TICKS, pages * proc.PAGE_SIZE, len(living))
+        return _sum_up(self._look_now())
+
+    async def usage_shared(self) -> Usage:
+        """`usage`, by a look that is shared with all who look at the same time."""
+        return _sum_up(await self._look_at_all())
 
     def close(self) -> None:
         """Nothing belongs to the tree itself."""
+
+
+def _sum_up(processes: list[ProcStat]) -> Usage:
+    living = _alive(processes)
+    ticks = sum(stat.cpu_ticks + stat.waited_cpu_ticks for stat in processes)
+    pages = sum(stat.resident_pages for stat in living)
+    return Usage(ticks / proc.CLOCK_TICKS, pages * proc.PAGE_SIZE, len(living))
 
 
 def hunt(record: TreeRecord, seconds: float) -> bool:

@@ -205,9 +205,10 @@ class ProcessLaunch:
         return await self._tree.end(grace, terminal=terminal, signum=self._stop_signal)
 
     async def usage(self) -> Usage:
-        # In a thread, and so by a tree of its own: another task may be looking at this one's.
-        tree = ProcTree(self._tree.record) if isinstance(self._tree, ProcTree) else self._tree
-        return await trio.to_thread.run_sync(tree.usage)
+        if isinstance(self._tree, ProcTree):
+            # A look of its own for each of a thousand attempts that end at once takes minutes.
+            return await self._tree.usage_shared()
+        return await trio.to_thread.run_sync(self._tree.usage)
 
     async def wait_empty(self) -> None:
         await self._tree.wait_empty()

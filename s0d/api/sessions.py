@@ -16,7 +16,7 @@ from s0d.model.session import Phase
 from s0d.model.signals import parse_signal
 from s0d.model.spec import DesiredState
 from s0d.wire.requests import InputBody, ResizeBody
-from s0d.wire.session import SessionView
+from s0d.wire.session import SessionView, UsageView
 
 from .call import Call, Reply
 
@@ -74,7 +74,15 @@ async def create_session(call: Call) -> Reply:
 
 
 async def get_session(call: Call) -> SessionView:
-    return call.session.view()
+    """With `?usage=true` also what its processes use: not always, since it may take a look at all
+    of /proc."""
+    view = call.session.view()
+    if call.query.get("usage") == "true":
+        usage = await call.session.usage()
+        if usage is not None:
+            cpu = round(usage.cpu_seconds, 3)
+            view.usage = UsageView(cpu, usage.resident_bytes, usage.processes)
+    return view
 
 
 async def update_session(call: Call) -> SessionView:

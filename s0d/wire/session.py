@@ -31,6 +31,14 @@ class AttemptView(msgspec.Struct, kw_only=True):
     message: str | UnsetType = UNSET
 
 
+class UsageView(msgspec.Struct):
+    """What the processes of the running attempt use: CPU time since its start, in seconds."""
+
+    cpu_seconds: float
+    resident_bytes: int
+    processes: int
+
+
 class SessionView(msgspec.Struct, kw_only=True):
     """Field for field the wire's Session; an absent field is left out, never null."""
 
@@ -48,6 +56,7 @@ class SessionView(msgspec.Struct, kw_only=True):
     attachments: int | UnsetType = UNSET
     next_restart_at: str | UnsetType = UNSET
     journal_error: str | UnsetType = UNSET
+    usage: UsageView | UnsetType = UNSET
 
 
 def view_attempt(attempt: AttemptRecord) -> AttemptView:

@@ -28,6 +28,7 @@ INPUT_ACCEPTED: Final = "input.accepted"
 SIGNAL_SENT: Final = "signal.sent"
 TERMINAL_RESIZED: Final = "terminal.resized"
 JOURNAL_GAP: Final = "journal.gap"
+JOURNAL_STALLED: Final = "journal.stalled"  # the journal could not be written, and now can again
 
 # Carried for recovery, never shown: the specification itself is in the session's answer, `then`
 # is what the lifecycle does next, a digest tells a repeated input from a changed one, and the

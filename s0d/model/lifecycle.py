@@ -71,6 +71,7 @@ def _build() -> dict[tuple[Phase, str], Phase]:
         (tuple(P), ev.SESSION_DESIRED_STATE, None),
         (tuple(P), ev.SESSION_EXPIRED, None),
         (tuple(P), ev.JOURNAL_GAP, None),
+        (tuple(P), ev.JOURNAL_STALLED, None),
     ]
     return {
         (phase, kind): phase if after is None else after

@@ -74,8 +74,9 @@ class Attempt:
     """A process of the session, from before it is started until it is proved gone.
 
     `launched` is set when the process runs or could not be started, `ended` when its outcome has
-    been recorded (both by the session's actor, which is told through `change`).  `survivors` names
-    processes that outlived SIGKILL by 5 s.
+    been recorded (both by the session's actor, which is told through `change`).  `proved` says that
+    no process of it lives, which may be long before a full disk lets the end be recorded.
+    `survivors` names processes that outlived SIGKILL by 5 s.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Attempt:
         self._host = host
         self._recorder = recorder
         self._change = change
-        self._proved = False
+        self.proved = False
         self._open_pumps = 0
         self._ready = False
         self._matcher = _matcher(spec)
@@ -131,7 +132,7 @@ class Attempt:
         except JournalError as error:
             return Outcome("start_failed", message=f"the journal cannot be written: {error}")
         finally:
-            if not self._proved:
+            if not self.proved:
                 with trio.CancelScope(shield=True):
                     await launch.end(0)
             launch.close()
@@ -187,7 +188,8 @@ class Attempt:
             self._change.notify()
             await launch.wait_empty()
             self.survivors = ()
-        self._proved = True
+        self.proved = True
+        self._change.notify()
 
     def _record_stopping(self, order: StopOrder) -> None:
         # Kill first, record after: where the disk is full the event is left out, and the table

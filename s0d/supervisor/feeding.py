@@ -7,7 +7,7 @@ Pure: bytes in, a `Screen` fed, a yield wherever others shall run.  Output is ta
 - what cannot is fed while it lies within the last `LIMIT` bytes, and else cut down to the modes,
   titles and colours that it set; then the screen says `history_cut`.
 
-The unit of blocking is one piece to skim (a few milliseconds) or one slice to feed (2 KiB).
+The unit of blocking is one piece to skim (64 KiB) or one slice to draw (256 bytes): a millisecond.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ LIMIT: Final = 512 << 10
 """Bytes of cursor movement and the like that are drawn at most: about a second of work."""
 PIECE: Final = 64 << 10
 """Bytes skimmed at once."""
-_SLICE: Final = 2 << 10
-"""Bytes drawn at once: what takes most a byte, a cursor movement each few, stays below 5 ms."""
+_CHUNK: Final = 16 << 10
+"""Bytes cut at once: what is looked for in them takes longer than skimming."""
+_SLICE: Final = 256
+"""Bytes drawn at once: half a millisecond of what takes most a byte, a cursor movement each few."""
 _HELD: Final = LIMIT
 """Bytes held back at most: a scrollback and two screens of lines of 500 bytes."""
 _REST: Final = 512
@@ -75,8 +77,8 @@ class Feeder:
             return
         self._held = b""
         following += len(left)
-        for start in range(0, len(left), PIECE):
-            chunk = left[start : start + PIECE]
+        for start in range(0, len(left), _CHUNK):
+            chunk = left[start : start + _CHUNK]
             following -= len(chunk)
             yield from self._feed(chunk, max(LIMIT - following, _REST))
 

@@ -55,6 +55,8 @@ class Recorder:
         self._now_ns = now_ns
         self.control_seq = record.seq
         self.error: str | None = None
+        self.abandoned = False
+        self._stalled = 0
         self.last_activity = trio.current_time()
         self._preparing = trio.Lock()
 
@@ -76,7 +78,8 @@ class Recorder:
             if record.type in lifecycle.ACTIVITY:
                 self.last_activity = trio.current_time()
         self.control_seq = block.last
-        self.error = None
+        if not self._stalled:  # else it took of the room that is kept for control events
+            self.error = None
         self._on_control()
         return block.last
 
@@ -94,7 +97,6 @@ class Recorder:
         )
         lifecycle.apply(self._record, block.records[-1])
         self.last_activity = trio.current_time()
-        self.error = None
         return block.last
 
     async def insist(self, store: Callable[[], int]) -> int:
@@ -102,17 +104,49 @@ class Recorder:
 
         For what has already happened and must be told: output, and the end of an attempt.  Its
         caller is the child's pump or the session's actor, which have nothing better to do; the
-        session shows the error meanwhile.
+        session shows the error meanwhile, and an event tells of it afterwards.  Once the session
+        is `abandon`ed nothing is stored any more.
         """
+        try:
+            await self.prepare()
+            return store()
+        except JournalError as refusal:
+            error = str(refusal)
+        began = trio.current_time()
+        self._stalled += 1
+        try:
+            seq = await self._retry(store, error)
+        finally:
+            self._stalled -= 1
+        if not self.abandoned:
+            self.error = None
+            self._tell_stall(error, trio.current_time() - began)
+        return seq
+
+    async def _retry(self, store: Callable[[], int], error: str) -> int:
         delay = _FIRST_RETRY
-        while True:
+        while not self.abandoned:
+            self.error = error
+            self._on_control()
+            await trio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_RETRY)
             try:
                 await self.prepare()
                 return store()
-            except JournalError as error:
-                self.error = str(error)
-            await trio.sleep(delay)
-            delay = min(2 * delay, _LONGEST_RETRY)
+            except JournalError as refusal:
+                error = str(refusal)
+        return self._record.seq
+
+    def _tell_stall(self, error: str, seconds: float) -> None:
+        told = draft(ev.JOURNAL_STALLED, reason=error, delay_ms=round(seconds * 1000))
+        try:
+            self.record(told)
+        except JournalError as again:
+            self.error = str(again)
+
+    def abandon(self) -> None:
+        """The session is being deleted: what could not be stored goes with it."""
+        self.abandoned = True
 
     async def prepare(self) -> None:
         """Make a journal writable that was only read since it was opened; else do nothing.

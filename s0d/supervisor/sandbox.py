@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from s0d.journal import Journal, JournalError, Syncer
+from s0d.journal import Journal, JournalError, Record, Syncer
 from s0d.model import lifecycle
 from s0d.model.errors import (
     LimitExceeded,
@@ -160,20 +160,16 @@ class Sandbox:
 
     async def _make(self, spec: SessionSpec, key: str | None) -> Session:
         session_id = new_session_id()
-        create = partial(self._store.create_session, session_id, spec.event_retention, self._syncer)
+        first = first_entry(spec, key, self.generation)
+        create = partial(
+            self._store.create_session, session_id, spec.event_retention, self._syncer, first
+        )
         try:
             journal = await trio.to_thread.run_sync(create)
         except (OSError, JournalError) as error:
             raise Unavailable(f"the session cannot be stored: {error}") from None
-        try:
-            block = journal.append([first_entry(spec, key, self.generation)])
-            record = lifecycle.create(session_id, block.records[0])
-            session = Session(record, journal, self)
-            await session.wait_durable(block.last)
-        except (JournalError, Unavailable) as error:
-            await trio.to_thread.run_sync(partial(journal.close, clean=False))
-            await trio.to_thread.run_sync(remove_tree, self._store.session_path(session_id))
-            raise Unavailable(f"the session cannot be stored: {error}") from None
+        record = lifecycle.create(session_id, Record(1, *first[:5]))
+        session = Session(record, journal, self)
         self.adopt(session)
         session.begin()
         self._nursery.start_soon(session.run)

@@ -11,6 +11,7 @@ output, so a screen that is made later equals one that was looked at all the tim
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -39,6 +40,8 @@ KEEP: Final = 300.0
 """Seconds that a screen stays in memory when nobody has looked at it."""
 SPAN: Final = 4 << 20
 """Bytes of journal that a look goes back, about."""
+TURN: Final = 0.001
+"""Seconds of feeding between two turns of the others: an echo takes several of them."""
 _READ: Final = 1 << 20
 # Cancels a sequence that was cut off, and clears: what follows is no part of what stands there.
 _ANEW: Final = b"\x18\x1b[0m\x1b[2J\x1b[3J\x1b[H"
@@ -126,8 +129,11 @@ class AttemptScreen:
             await self._finish()
 
     async def _finish(self) -> None:
+        turn = time.perf_counter()
         for _ in self._work:
-            await trio.lowlevel.checkpoint()
+            if time.perf_counter() - turn >= TURN:
+                await trio.lowlevel.checkpoint()
+                turn = time.perf_counter()
 
     async def _read(self) -> list[Record]:
         """All events up to now, from where it stopped or from where the journal's end begins."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
+import trio
 
 from s0d.journal import Cursor, CursorAhead, CursorExpired, Journal, JournalError, Limits
 from s0d.model import event as ev
@@ -35,6 +36,8 @@ from s0d.wire.session import SessionView, view_session
 from .actor import Actor
 from .attempt import Attempt
 from .launch import Host, Launch
+
+DURABLE_WITHIN: Final = 30.0  # seconds that a caller waits for the disk
 
 
 class Accepted(NamedTuple):
@@ -122,11 +125,14 @@ class Session:
         return self._actor.removing
 
     async def wait_durable(self, seq: int) -> None:
-        """Wait until event `seq` is on disk; `Unavailable` where that failed."""
+        """Wait until event `seq` is on disk; `Unavailable` where that failed or takes too long."""
         try:
-            await self.journal.wait_durable(seq)
+            with trio.fail_after(DURABLE_WITHIN):
+                await self.journal.wait_durable(seq)
         except JournalError as error:
             raise Unavailable(f"the journal cannot be written: {error}") from None
+        except trio.TooSlowError:
+            raise Unavailable(f"the disk did not answer within {DURABLE_WITHIN:g} s") from None
 
     # -- lifecycle commands ------------------------------------------------------------------
 
@@ -222,6 +228,7 @@ class Session:
         if attempt is not None:
             await self._wait_ended(attempt)
         self._actor.removed = True
+        self._actor.recorder.abandon()
         self.journal.end()
         self._actor.change.notify()
         await self._host.remove(self.id)
@@ -356,8 +363,14 @@ class Session:
         return Accepted(self.journal.latest, receipt.attempt_id, duplicate=True)
 
     async def _wait_ended(self, attempt: Attempt) -> None:
-        await self._actor.change.wait_for(lambda: attempt.ended or bool(attempt.survivors))
-        if not attempt.ended:
+        """Wait until the attempt's end is recorded; on a full disk, until it is proved."""
+        recorder = self._actor.recorder
+
+        def ended() -> bool:
+            return attempt.ended or (attempt.proved and recorder.error is not None)
+
+        await self._actor.change.wait_for(lambda: ended() or bool(attempt.survivors))
+        if not ended():
             pids = ", ".join(map(str, attempt.survivors))
             raise StopIncomplete(f"processes survived SIGKILL: {pids}")
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from s0d.journal import Disk, Journal, Limits, Syncer, make_directory, write_atomically
+from s0d.journal import Disk, Entry, Journal, Limits, Syncer, make_directory, write_atomically
 from s0d.model.ids import is_session_id
 from s0d.model.sandbox import SandboxRecord
 from s0d.model.session import SessionRecord
@@ -59,12 +59,25 @@ class Store:
     def session_path(self, session_id: str) -> str:
         return os.path.join(self.sessions, session_id)
 
-    def create_session(self, session_id: str, retention: RetentionSpec, syncer: Syncer) -> Journal:
-        """Make the session's directory with an empty journal in it; nothing is left on failure."""
+    def create_session(
+        self, session_id: str, retention: RetentionSpec, syncer: Syncer, first: Entry
+    ) -> Journal:
+        """Make the session's directory and its journal with `first` in it, durably.
+
+        Nothing is left on failure.
+        """
         path = self.session_path(session_id)
-        make_directory(self.disk, path)
+        make_directory(self.disk, path, sync=False)
         try:
-            return self.create_journal(session_id, retention, syncer)
+            return Journal.create(
+                self.disk,
+                os.path.join(path, JOURNAL),
+                session_id,
+                _limits(retention),
+                syncer,
+                first=[first],
+                above=[self.sessions],
+            )
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise

@@ -19,6 +19,7 @@ from s0d.journal import Block, CursorExpired, JournalError, Record
 from s0d.model import event as ev
 from s0d.model.errors import EventCursorExpired, SessionNotFound, Unavailable
 from s0d.model.session import AttemptRecord, Phase
+from s0d.terminal import Snapshot
 
 from .patterns import Pattern, Search
 from .screens import Screens
@@ -184,7 +185,10 @@ async def _search(search: Search, stream: str, records: list[Record]) -> Match |
 
 
 async def wait_screen(session: Session, screens: Screens, pattern: Pattern) -> Match:
-    """Until `pattern` stands on the terminal's screen, its lines joined by newlines."""
+    """Until `pattern` stands on the terminal's screen.
+
+    Its lines are joined by newlines, without the blanks at their ends, whatever their colour.
+    """
     seen: tuple[str, int] | None = None
     while True:
         began = trio.current_time()
@@ -193,7 +197,7 @@ async def wait_screen(session: Session, screens: Screens, pattern: Pattern) -> M
             position = screen.position
         if (view.attempt_id, view.seq) != seen:
             seen = view.attempt_id, view.seq
-            text = view.snapshot.text().encode()
+            text = _text(view.snapshot).encode()
             found = await pattern.find(text)
             if found is not None:
                 return Match(
@@ -205,6 +209,10 @@ async def wait_screen(session: Session, screens: Screens, pattern: Pattern) -> M
                 )
         await _more(session, position)
         await trio.sleep(pause(trio.current_time() - began))
+
+
+def _text(snapshot: Snapshot) -> str:
+    return "".join([f"{line.rstrip(' ')}\n" for line in snapshot.text().split("\n")[:-1]])
 
 
 def pause(spent: float) -> float:

@@ -70,8 +70,8 @@ def test_a_flood_is_skipped_whatever_the_size_of_its_events(flood: bytes) -> Non
         screen, count = fed(flood, size)
         assert screen.snapshot(1000) == expected
         assert not screen.history_cut
-        # Fed were at most the last screens of lines, 2 KiB a step, beside two steps a piece.
-        assert count < (1048 * 40) // 2048 + 3 * (len(flood) // 65536 + 2)
+        # Fed were at most the last screens of lines, 256 bytes a step, beside two steps a piece.
+        assert count < (1048 * 40) // 256 + 3 * (len(flood) // 65536 + 2)
 
 
 def test_a_flood_after_a_full_screen_program_is_skipped() -> None:
@@ -80,7 +80,7 @@ def test_a_flood_after_a_full_screen_program_is_skipped() -> None:
     screen, count = fed(before + LINES, 65536)
     assert screen.text(1000) == whole(LINES).text(1000)
     assert not screen.snapshot().alternate
-    assert count < len(before + LINES) // 2048 // 4
+    assert count < len(before + LINES) // 256 // 4
 
 
 def test_what_cannot_be_skipped_is_cut_to_the_limit_and_keeps_its_modes() -> None:
@@ -93,7 +93,7 @@ def test_what_cannot_be_skipped_is_cut_to_the_limit_and_keeps_its_modes() -> Non
     assert snapshot.modes.bracketed_paste
     assert snapshot.modes.application_cursor
     assert snapshot.lines == whole(data).snapshot().lines
-    assert count < (LIMIT + (64 << 10)) // 2048 + 4 * (len(data) // 65536 + 2)
+    assert count < (LIMIT + (64 << 10)) // 256 + 8 * (len(data) // 16384 + 2)
 
 
 def test_a_resize_applies_between_what_came_before_and_after() -> None:

@@ -42,6 +42,8 @@ SPAN: Final = 4 << 20
 """Bytes of journal that a look goes back, about."""
 TURN: Final = 0.001
 """Seconds of feeding between two turns of the others: an echo takes several of them."""
+BURST: Final = 0.1
+"""Seconds after which a look that takes long leaves half of the time to the others."""
 _READ: Final = 1 << 20
 # Cancels a sequence that was cut off, and clears: what follows is no part of what stands there.
 _ANEW: Final = b"\x18\x1b[0m\x1b[2J\x1b[3J\x1b[H"
@@ -129,10 +131,12 @@ class AttemptScreen:
             await self._finish()
 
     async def _finish(self) -> None:
-        turn = time.perf_counter()
+        turn = began = time.perf_counter()
         for _ in self._work:
-            if time.perf_counter() - turn >= TURN:
-                await trio.lowlevel.checkpoint()
+            now = time.perf_counter()
+            if now - turn >= TURN:
+                # A checkpoint gives each of the others one step, a nap as many as they need.
+                await trio.sleep(0 if now - began < BURST else TURN)
                 turn = time.perf_counter()
 
     async def _read(self) -> list[Record]:

@@ -19,6 +19,7 @@ from .options import Common, connection_options
 
 _VERBS = {
     "doctor": ("s0d.cli.doctor", "doctor"),
+    "journal": ("s0d.cli.journal", "journal"),
     "run": ("s0d.cli.run", "run"),
     "serve": ("s0d.cli.serve", "serve"),
     "session": ("s0d.cli.session", "session"),

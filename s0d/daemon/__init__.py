@@ -8,6 +8,7 @@ signals, umask, logging, limits, reaping of orphans.
 module          holds
 ==============  =====================================================================
 `paths`         where state and socket lie by default, and listen addresses
+`journals`      journals as files, for `s0d journal`: found, checked, mended, printed
 `token`         the bearer token: environment, systemd credential, or a file made once
 `config`        everything that can be configured, resolved
 `serve`         supervisor and API in one nursery

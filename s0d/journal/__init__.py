@@ -56,24 +56,27 @@ Modules
 =======
 
 ``frame``, ``layout``, ``record``, ``mark``: codecs. ``reader``, ``load``, ``recovery``,
-``inspect``: from bytes to what a journal holds. ``segment``, ``store``, ``retention``: writing,
-rolling, removing. ``rounds``, ``durability``, ``syncer``: group sync. ``tail``, ``catchup``,
-``cursor``: readers. ``journal`` puts them together; ``disk`` is the only way to the system.
+``inspect``: from bytes to what a journal holds; ``repair``: for operators. ``segment``, ``store``,
+``retention``: writing, rolling, removing. ``rounds``, ``durability``, ``syncer``: group sync.
+``tail``, ``catchup``, ``cursor``: readers. ``journal`` puts them together; ``disk`` is the only way
+to the system.
 """
 
 from s0d.journal.cursor import Cursor
 from s0d.journal.disk import Disk, RealDisk, make_directory, write_atomically
 from s0d.journal.errors import CursorAhead, CursorExpired, JournalError
-from s0d.journal.inspect import Report, dump, verify
+from s0d.journal.inspect import Report, dump, owner, records, verify
 from s0d.journal.journal import Journal
 from s0d.journal.load import Damage
 from s0d.journal.record import GAP, Block, Entry, Limits, Record
 from s0d.journal.recovery import RecoveryReport
+from s0d.journal.repair import CannotRepair, repair
 from s0d.journal.syncer import Syncer
 
 __all__ = [
     "GAP",
     "Block",
+    "CannotRepair",
     "Cursor",
     "CursorAhead",
     "CursorExpired",
@@ -90,6 +93,9 @@ __all__ = [
     "Syncer",
     "dump",
     "make_directory",
+    "owner",
+    "records",
+    "repair",
     "verify",
     "write_atomically",
 ]

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from s0d.journal.catchup import Extent, SegmentCursor
+from s0d.journal.catchup import Extent, SegmentCursor, replay
 from s0d.journal.disk import Disk, RealDisk, opened_directory
 from s0d.journal.load import Damage, Loaded
 from s0d.journal.mark import Mark, read_mark
-from s0d.journal.record import Record
-from s0d.journal.recovery import load_all
+from s0d.journal.record import Record, gap_record
+from s0d.journal.recovery import ceiling, load_all
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ def verify(directory: str, disk: Disk | None = None, session_id: str | None = No
     disk = disk or RealDisk()
     with opened_directory(disk, directory) as opened:
         mark, trusted = read_mark(disk, opened)
-        loaded, foreign = _load(disk, opened, session_id, full=True)
+        loaded, foreign = _load(disk, opened, session_id, ceiling(mark, trusted), full=True)
     report = Report(session_id or _owner(loaded), mark, trusted, foreign=foreign)
     for one in loaded:
         report.segments.append(_report(one))
@@ -76,11 +76,39 @@ def dump(
     """
     disk = disk or RealDisk()
     with opened_directory(disk, directory) as opened:
-        loaded, _ = _load(disk, opened, session_id, full=True)
+        below = ceiling(*read_mark(disk, opened))
+        loaded, _ = _load(disk, opened, session_id, below, full=True)
     for one in loaded:
         yield from one.damage
         if one.segment.unreadable is None:
             yield from _records(disk, directory, one)
+
+
+def owner(directory: str, disk: Disk | None = None) -> str | None:
+    """The session that most segments belong to; None where none says so. Raises ``OSError``."""
+    disk = disk or RealDisk()
+    with opened_directory(disk, directory) as opened:
+        below = ceiling(*read_mark(disk, opened))
+        return _owner(load_all(disk, opened, None, full=False, ceiling=below)[0])
+
+
+def records(
+    directory: str, after: int = 0, disk: Disk | None = None, session_id: str | None = None
+) -> Iterator[Record]:
+    """All records beyond ``after``, as a cursor gives them: what is lost is a ``journal.gap``.
+
+    Streams: a segment is held in pieces of 1 MiB. Raises ``OSError``.
+    """
+    disk = disk or RealDisk()
+    with opened_directory(disk, directory) as opened:
+        mark, trusted = read_mark(disk, opened)
+        loaded, _ = _load(disk, opened, session_id, ceiling(mark, trusted), full=False)
+    segments = [one.segment for one in loaded]
+    yield from replay(disk, directory, segments, after, control_only=False)
+    missing = _missing_at_end(mark, trusted, loaded)
+    if missing is not None and missing[1] > after:
+        time_ns = max([segment.newest_ns for segment in segments], default=0)
+        yield gap_record(max(missing[0], after + 1), missing[1], "damage", time_ns)
 
 
 def _records(disk: Disk, directory: str, one: Loaded) -> Iterator[Record]:
@@ -94,12 +122,12 @@ def _records(disk: Disk, directory: str, one: Loaded) -> Iterator[Record]:
 
 
 def _load(
-    disk: Disk, opened: int, session_id: str | None, *, full: bool
+    disk: Disk, opened: int, session_id: str | None, below: int, *, full: bool
 ) -> tuple[list[Loaded], list[str]]:
     """With the owner's id where it is not given: then a segment of another session stands out."""
-    loaded, foreign = load_all(disk, opened, session_id, full=full)
+    loaded, foreign = load_all(disk, opened, session_id, full=full, ceiling=below)
     if session_id is None and (owner := _owner(loaded)) is not None:
-        loaded, foreign = load_all(disk, opened, owner, full=full)
+        loaded, foreign = load_all(disk, opened, owner, full=full, ceiling=below)
     return loaded, foreign
 
 
@@ -128,11 +156,17 @@ def _report_end(report: Report, loaded: list[Loaded]) -> None:
     newest = loaded[-1].segment if loaded else None
     if newest is not None and newest.unreadable is not None:
         report.damage.append(Damage(newest.name, 0, newest.first, newest.last, newest.unreadable))
-    mark = report.mark
-    if mark is None or not report.mark_trusted:
+    if not report.mark_trusted:
         report.damage.append(Damage("mark", 0, 0, -1, "the mark cannot be relied on"))
-    elif mark.clean:
-        last = newest.last if newest is not None else max(0, mark.earliest - 1)
-        if last + 1 < mark.next:
-            reason = "records at the end are missing"
-            report.damage.append(Damage("mark", 0, last + 1, mark.next - 1, reason))
+    elif (missing := _missing_at_end(report.mark, True, loaded)) is not None:
+        report.damage.append(Damage("mark", 0, *missing, "records at the end are missing"))
+
+
+def _missing_at_end(
+    mark: Mark | None, trusted: bool, loaded: list[Loaded]
+) -> tuple[int, int] | None:
+    """The numbers that a clean end speaks of and no segment stands for."""
+    if mark is None or not trusted or not mark.clean:
+        return None
+    last = loaded[-1].segment.last if loaded else max(0, mark.earliest - 1)
+    return (last + 1, mark.next - 1) if last + 1 < mark.next else None

@@ -12,6 +12,8 @@ from s0d.journal.record import MAX_SEQ
 
 VERSION = 1
 SUFFIX = ".seg"
+OTHER_VERSION = "format version"
+"""So begins what is told of a segment that only another version of this program can read."""
 
 _NAME = re.compile(r"[0-9]{20}\.seg", re.ASCII)
 _MAGIC = b"s0djrnl\n"
@@ -76,7 +78,7 @@ def decode_header(data: bytes) -> Header:
     if google_crc32c.value(bytes(data[:_HEADER_CHECKED])) != crc:
         raise BadLayout("the header is damaged")
     if version != VERSION:
-        raise UnknownVersion(f"format version {version}")
+        raise UnknownVersion(f"{OTHER_VERSION} {version}")
     try:
         return Header(name.rstrip(b"\0").decode(), first, created_ns, nonce)
     except UnicodeDecodeError as error:

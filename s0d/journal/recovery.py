@@ -24,6 +24,8 @@ JUMP = 1 << 32
 ASIDE = 4
 """So many files set aside (``*.torn``, ``*.bad``) are kept; older ones make room."""
 _ASIDE_SUFFIXES = (".torn", ".bad")
+KEPT_SUFFIX = ".kept"
+"""What an operator's repair has set aside: never removed but with the session."""
 _UNFINISHED = layout.SUFFIX + NEW_SUFFIX
 
 
@@ -78,6 +80,11 @@ def load_all(
     return loaded, sorted(foreign)
 
 
+def ceiling(mark: Mark | None, trusted: bool) -> int:
+    """A file that starts where nothing was ever shown is not ours, whatever its name."""
+    return mark.reserved + 1 if mark and trusted else MAX_SEQ
+
+
 def recover(
     disk: Disk, directory: int, session_id: str, clock: Callable[[], float], wall_ns: int
 ) -> Recovered:
@@ -86,9 +93,9 @@ def recover(
         if name.endswith(_UNFINISHED):
             disk.unlink(directory, name)
     mark, trusted = read_mark(disk, directory)
-    # A file that starts where nothing was ever shown is not ours, whatever its name.
-    ceiling = mark.reserved + 1 if mark and trusted else MAX_SEQ
-    loaded, foreign = load_all(disk, directory, session_id, full=False, ceiling=ceiling)
+    loaded, foreign = load_all(
+        disk, directory, session_id, full=False, ceiling=ceiling(mark, trusted)
+    )
     report = RecoveryReport(foreign=foreign, mark_lost=not trusted)
     loaded = _put_newest_in_order(disk, directory, loaded, report)
     newest_ns = 0
@@ -140,10 +147,20 @@ def _put_newest_in_order(
         else:
             _set_aside(disk, directory, newest, report)
     if loaded and loaded[-1].damage and loaded[-1].segment.count == 0:
-        disk.unlink(directory, loaded.pop().segment.name)  # its successor has the same name
+        _clear_name(disk, directory, loaded.pop(), report)
     if loaded and loaded[-1].torn_at is not None:
         _cut(disk, directory, loaded[-1], report)
     return loaded
+
+
+def _clear_name(disk: Disk, directory: int, newest: Loaded, report: RecoveryReport) -> None:
+    """Without a whole header and record it cannot be gone on with; its successor has its name."""
+    with opened(disk, directory, newest.segment.name) as fd:
+        empty = not read_fully(disk, fd, newest.file_size, 0).strip(b"\0")
+    if empty or newest.file_size <= layout.HEADER_SIZE:
+        disk.unlink(directory, newest.segment.name)
+    else:
+        _set_aside(disk, directory, newest, report)
 
 
 def _set_aside(disk: Disk, directory: int, newest: Loaded, report: RecoveryReport) -> None:
@@ -183,7 +200,7 @@ def _make_room_aside(disk: Disk, directory: int) -> None:
 
 
 def _is_own(name: str) -> bool:
-    return name == "mark" or name.endswith(_ASIDE_SUFFIXES)
+    return name == "mark" or name.endswith((*_ASIDE_SUFFIXES, KEPT_SUFFIX))
 
 
 def _estimate_ages(segment: Segment, now: float, wall_ns: int) -> None:

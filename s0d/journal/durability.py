@@ -5,7 +5,7 @@ worker thread, and booked on the loop. All who waited when it was planned are se
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import trio
@@ -141,15 +141,17 @@ class Durability:
             raise
         self._finish(plan, current)
 
-    def sync_now(self) -> None:
+    def sync_now(self, above: Sequence[str] | None = None) -> None:
         """Run one round in the calling thread, for opening and closing. Raises ``OSError``.
 
+        ``above``: for a new journal, see :class:`Plan`.
         A round that the syncer runs is waited for: it may be about data that this one must not
         take for durable.
         """
         while (running := self._running) is not None:
             wait_on_loop(running.done.wait)
         plan, current = on_loop(self._begin)
+        plan.above = above
         plan.carry_out(self._disk)
         on_loop(lambda: self._finish(plan, current))
         if plan.error is not None:

@@ -1,6 +1,7 @@
 """The journal of one session."""
 
 import errno
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -83,11 +84,16 @@ class Journal:
         limits: Limits,
         syncer: Syncer | None = None,
         *,
+        first: Sequence[Entry] = (),
+        above: Sequence[str] = (),
         clock: Callable[[], float] = boot_clock,
         tail_bytes: int = TAIL_BYTES,
         limiter: trio.CapacityLimiter | None = None,
     ) -> Self:
         """A new journal in ``directory``, which is made where needed. It is durable on return.
+
+        So are its records ``first``, and the names in the directories ``above``, beside the
+        parent's: whoever made those needs no sync of their own.
 
         Blocks. Raises :class:`JournalError`; also when a journal is there already (``EEXIST``).
         """
@@ -98,11 +104,14 @@ class Journal:
             syncer=syncer, clock=clock, tail_bytes=tail_bytes, limiter=limiter,
         )  # fmt: skip
         try:
-            make_directory(disk, directory)
-            journal._start_new()
+            make_directory(disk, directory, sync=False)
+            journal._start_new(first, above)
         except OSError as error:
             journal._release()
             raise refused(error, "cannot create the journal") from error
+        except BaseException:
+            journal._release()
+            raise
         return journal
 
     @classmethod
@@ -350,16 +359,19 @@ class Journal:
         self.end()
         self._durability.closed = True
 
-    def _start_new(self) -> None:
+    def _start_new(self, first: Sequence[Entry], above: Sequence[str]) -> None:
         with opened_directory(self.disk, self.path) as directory:
             if self.disk.listdir(directory):
                 raise OSError(errno.EEXIST, "a journal is there already")
         mark = self._marks.reserving(1)
-        create_mark(self.disk, self.path, mark)
+        # Numbers may be given out before the mark is durable: nobody sees them before that.
+        create_mark(self.disk, self.path, mark, sync=False)
         self._marks.book(mark)
         self.store.prepare(1, reopen=False)
+        if first:
+            self.append(first)
         self._durability.renamed()
-        self._durability.sync_now()
+        self._durability.sync_now([os.path.dirname(os.path.abspath(self.path)), *above])
 
     def _settle(self, recovered: Recovered, *, reserve: bool) -> None:
         """After recovery: reserve, and put the gap record that is due."""

@@ -148,8 +148,11 @@ def write_mark(disk: Disk, path: str, mark: Mark) -> None:
         disk.fdatasync(fd)
 
 
-def create_mark(disk: Disk, path: str, mark: Mark) -> None:
-    """Write the file whole, the other slot cleared. The caller makes its name durable."""
+def create_mark(disk: Disk, path: str, mark: Mark, *, sync: bool = True) -> None:
+    """Write the file whole, the other slot cleared. The caller makes its name durable.
+
+    Without ``sync`` also what is in it.
+    """
     slots = [bytes(_PAGE), bytes(_PAGE)]
     slot = mark.encode()
     slots[mark.counter % 2] = slot + bytes(_PAGE - len(slot))
@@ -159,7 +162,8 @@ def create_mark(disk: Disk, path: str, mark: Mark) -> None:
     ):
         write_fully(disk, fd, b"".join(slots), 0)
         disk.ftruncate(fd, 2 * _PAGE)
-        disk.fsync(fd)
+        if sync:
+            disk.fsync(fd)
 
 
 def boot_id() -> bytes:

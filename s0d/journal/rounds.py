@@ -7,9 +7,12 @@ durable. Until that works, waiters get the error.
 """
 
 import os
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from s0d.journal.disk import Disk, opened, opened_directory, read_fully, write_fully
+from s0d.journal.mark import NAME as MARK
 from s0d.journal.mark import Mark, write_mark
 from s0d.journal.segment import Segment, SharedFile
 
@@ -35,6 +38,8 @@ class Plan:
     files: list[DirtyFile]
     names: bool
     mark: Mark | None
+    above: Sequence[str] | None = None
+    """A new journal is made durable: files, mark and names, and those in these directories."""
     failed: list[DirtyFile] = field(default_factory=list)
     mark_failed: bool = False
     names_done: bool = False
@@ -42,6 +47,9 @@ class Plan:
 
     def carry_out(self, disk: Disk) -> None:
         """Blocking. Errors are put down in the plan; a failure does not keep the rest undone."""
+        if self.above is not None:
+            self._found(disk, self.above)
+            return
         for dirty in self.files:
             self._try(disk, dirty)
         if self.names and self.error is None:
@@ -56,6 +64,21 @@ class Plan:
             except OSError as error:
                 self.mark_failed = True
                 self.error = self.error or error
+
+    def _found(self, disk: Disk, above: Sequence[str]) -> None:
+        """All at once: nobody has seen the journal yet, so that no order has to be kept."""
+        try:
+            with ExitStack() as stack:
+                fds = [dirty.file.fd for dirty in self.files]
+                directory, *rest = (
+                    stack.enter_context(opened_directory(disk, path))
+                    for path in (self.path, *above)
+                )
+                fds.append(stack.enter_context(opened(disk, directory, MARK)))
+                disk.sync_together([*fds, directory, *rest])
+            self.names_done = True
+        except OSError as error:
+            self.failed, self.error = list(self.files), error
 
     def _try(self, disk: Disk, dirty: DirtyFile) -> None:
         try:

@@ -152,6 +152,10 @@ class FailDisk:
     def fsync(self, fd: int) -> None:
         self._do("fsync", self.names.get(fd, "?"), lambda: self.inner.fsync(fd))
 
+    def sync_together(self, fds: Sequence[int]) -> None:
+        for fd in fds:
+            self.fsync(fd)
+
     def close(self, fd: int) -> None:
         self.names.pop(fd, None)
         self.inner.close(fd)
@@ -392,6 +396,10 @@ class SimDisk:
                 of.sync()
             else:
                 self.fdatasync(fd)
+
+    def sync_together(self, fds: Sequence[int]) -> None:
+        for fd in fds:
+            self.fsync(fd)
 
     def close(self, fd: int) -> None:
         with self._lock:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
 from pathlib import Path
 
 import pytest
 
-from s0d.journal import GAP, Journal, JournalError, Limits, make_directory, write_atomically
+from s0d.journal import (
+    GAP,
+    Journal,
+    JournalError,
+    Limits,
+    RealDisk,
+    make_directory,
+    write_atomically,
+)
 from s0d.journal.disk import opened, opened_directory
 from tests.journal.disks import FailDisk, SimDisk, Stopped
-from tests.journal.tools import contents, control, create, output, reopen, seqs
+from tests.journal.tools import SESSION, contents, control, create, output, reopen, seqs
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE)
 SMALL = Limits(256 * 1024)
@@ -354,3 +363,41 @@ def test_write_atomically_is_old_or_new_whatever_happens() -> None:
         with opened_directory(sim, "/state/s") as d, opened(sim, d, "session.json") as fd:
             content = sim.pread(fd, 10_000, 0)
         assert content == b"new" * 500 or (content == b"old" * 300 and not acknowledged)
+
+
+@pytest.mark.parametrize("name", [".seg", "mark", "/state", "/state/sessions"])
+def test_a_journal_that_cannot_be_made_durable_is_not_made(name: str) -> None:
+    disk = FailDisk(SimDisk())
+    make_directory(disk, "/state/sessions/s", sync=False)
+    disk.fail("fsync", errno.EIO, name=name)
+    with pytest.raises(JournalError):
+        Journal.create(
+            disk, "/state/sessions/s/journal", SESSION, SMALL,
+            first=[control(1)], above=["/state/sessions"],
+        )  # fmt: skip
+    assert disk.names == {}
+
+
+def test_a_new_journal_and_its_first_record_survive_a_power_cut() -> None:
+    for seed in range(20):
+        disk = SimDisk(seed)
+        create("/state/journal", disk, first=[control(1)])
+        disk.power_cut()
+        journal = reopen("/state/journal", disk)
+        records = list(journal.replay(0))
+        assert [record.type for record in records] == ["session.updated", GAP]
+        journal.close()
+
+
+def test_syncs_side_by_side_all_end_and_the_first_error_is_told(tmp_path: Path) -> None:
+    reading, writing = os.pipe()  # what cannot be synced: EINVAL
+    file = os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT)
+    try:
+        RealDisk().sync_together([file, file])
+        for fds in ([reading, file, file], [file, reading], [file, writing, reading]):
+            with pytest.raises(OSError, match="Invalid") as caught:
+                RealDisk().sync_together(fds)
+            assert caught.value.errno == errno.EINVAL
+    finally:
+        for fd in (reading, writing, file):
+            os.close(fd)

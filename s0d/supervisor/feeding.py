@@ -7,7 +7,7 @@ Pure: bytes in, a `Screen` fed, a yield wherever others shall run.  Output is ta
 - what cannot is fed while it lies within the last `LIMIT` bytes, and else cut down to the modes,
   titles and colours that it set; then the screen says `history_cut`.
 
-The unit of blocking is one piece to skim (64 KiB) or one slice to draw (256 bytes): a millisecond.
+The unit of blocking is one piece to skim (128 KiB) or one slice to draw (256 bytes): a millisecond.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from s0d.terminal import Screen
 
 LIMIT: Final = 512 << 10
 """Bytes of cursor movement and the like that are drawn at most: about a second of work."""
-PIECE: Final = 64 << 10
+PIECE: Final = 128 << 10
 """Bytes skimmed at once."""
 _CHUNK: Final = 16 << 10
 """Bytes cut at once: what is looked for in them takes longer than skimming."""

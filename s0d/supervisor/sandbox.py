@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -33,7 +33,7 @@ from .launch import Launch, LaunchPlan
 from .recorder import first_entry
 from .screens import Screens
 from .session import Session
-from .snapshots import Snapshots
+from .snapshots import AT_ONCE, Snapshots
 from .store import JOURNAL, Store, remove_tree
 
 log = logging.getLogger("s0d.sandbox")
@@ -189,6 +189,30 @@ class Sandbox:
         """Start the task of an adopted session."""
         self._nursery.start_soon(session.run)
 
+    async def see_through(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` as a task of the sandbox and wait for it; what it raises is raised here.
+
+        Unlike a shield this holds up nobody: neither a client's connection nor the end of the API.
+        """
+        done = trio.Event()
+        error: Exception | None = Unavailable("s0d is shutting down")
+
+        async def run() -> None:
+            nonlocal error
+            try:
+                await work()
+                error = None
+            except Exception as failed:
+                error = failed
+                log.warning("not seen through: %s", failed)  # the caller may have left
+            finally:
+                done.set()
+
+        self._nursery.start_soon(run)
+        await done.wait()
+        if error is not None:
+            raise error
+
     async def remove(self, session_id: str) -> None:
         """Remove identity, journal and key of a session that has ended (`Session.delete`).
 
@@ -243,11 +267,17 @@ class Sandbox:
     async def close(self) -> None:
         """Write every snapshot and close every journal."""
         await self.snapshots.write_stale()
-        for session in list(self._sessions.values()):
-            try:
-                await trio.to_thread.run_sync(session.journal.close)
-            except (OSError, JournalError) as error:
-                log.warning("journal not closed cleanly: %s", error)
+        limiter = trio.CapacityLimiter(AT_ONCE)
+        async with trio.open_nursery() as nursery:
+            for session in self._sessions.values():
+                nursery.start_soon(_close, session, limiter)
+
+
+async def _close(session: Session, limiter: trio.CapacityLimiter) -> None:
+    try:
+        await trio.to_thread.run_sync(session.journal.close, limiter=limiter)
+    except (OSError, JournalError) as error:
+        log.warning("journal not closed cleanly: %s", error, extra={"session_id": session.id})
 
 
 async def _suspend(session: Session) -> None:

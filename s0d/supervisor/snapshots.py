@@ -23,6 +23,9 @@ from .store import Store, encode_record
 log = logging.getLogger("s0d.snapshots")
 
 INTERVAL: Final = 1.0
+AT_ONCE: Final = 16
+"""So many sessions are written side by side, or closed: what takes the time is the wait for the
+device, which serves many as soon as one."""
 
 
 class Snapshots:
@@ -33,8 +36,9 @@ class Snapshots:
         self._stale: dict[str, Session] = {}
         self._woken = trio.Event()
         self._writing = trio.Lock()
-        # Between the worker thread and `checkpoint`, which cannot await: it waits for one write.
-        self._one_writer = threading.Lock()
+        # Between a worker thread and `checkpoint`, which cannot await: it waits for one write.
+        self._writers: dict[str, threading.Lock] = {}
+        self._limiter = trio.CapacityLimiter(AT_ONCE)
 
     def stale(self, session: Session) -> None:
         """Something but output was recorded: the snapshot is behind."""
@@ -45,11 +49,12 @@ class Snapshots:
     def forget(self, session_id: str) -> None:
         """The session is being removed: its files are not ours to write any more."""
         self._stale.pop(session_id, None)
+        self._writers.pop(session_id, None)
 
     def checkpoint(self, session: Session) -> int:
         """Write the snapshot now, blocking; returns the sequence that it covers."""
         seq, data = session.record.seq, encode_record(session.record)
-        self._write_unless_older(session, seq, data)
+        self._write_unless_older(session, self._writer(session), seq, data)
         return seq
 
     async def run(self) -> None:
@@ -64,13 +69,15 @@ class Snapshots:
         """Write every stale snapshot once; what fails stays stale."""
         async with self._writing:
             batch, self._stale = self._stale, {}
-            for session in batch.values():
-                if session.control_seq > session.journal.checkpointed:
-                    await self._try(session)
+            async with trio.open_nursery() as nursery:
+                for session in batch.values():
+                    if session.control_seq > session.journal.checkpointed:
+                        nursery.start_soon(self._try, session)
 
     async def _try(self, session: Session) -> None:
         try:
-            await self._write(session)
+            async with self._limiter:
+                await self._write(session)
         except (OSError, JournalError) as error:
             if not session.removing:
                 log.warning("cannot write a session record: %s", error)
@@ -80,12 +87,18 @@ class Snapshots:
         seq, data = session.record.seq, encode_record(session.record)
         # A snapshot must not be ahead of the journal that it sums up.
         await session.journal.wait_durable(seq)
-        await trio.to_thread.run_sync(self._write_unless_older, session, seq, data)
+        writer = self._writer(session)
+        await trio.to_thread.run_sync(self._write_unless_older, session, writer, seq, data)
 
-    def _write_unless_older(self, session: Session, seq: int, data: bytes) -> None:
+    def _writer(self, session: Session) -> threading.Lock:
+        return self._writers.setdefault(session.id, threading.Lock())
+
+    def _write_unless_older(
+        self, session: Session, writer: threading.Lock, seq: int, data: bytes
+    ) -> None:
         """Write, unless `checkpoint` has gone ahead: by then retention may have removed the
         events between the two, and an older snapshot could not be brought up to date any more."""
-        with self._one_writer:
+        with writer:
             if seq > session.journal.checkpointed:
                 self._store.write_record(session.id, data)
                 session.journal.checkpointed = seq

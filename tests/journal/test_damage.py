@@ -224,6 +224,14 @@ async def test_a_torn_end_is_kept_aside(files: Files) -> None:
     assert files[name].endswith(aside[0])
 
 
+async def test_a_newest_segment_without_its_first_page_is_kept_aside(files: Files) -> None:
+    name = segments(files)[-1]
+    files[name] = bytes(4096) + files[name][4096:]
+    disk = on_disk(files)
+    reopen(PATH, disk, limits=SMALL).close()
+    assert disk.files(PATH)[name + ".bad"] == files[name]
+
+
 async def test_what_is_set_aside_is_bounded(files: Files) -> None:
     disk = on_disk(files)
     for n in range(10):

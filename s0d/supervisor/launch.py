@@ -114,6 +114,10 @@ class Host(Protocol):
         """The session's record changed: its snapshot is stale."""
         ...
 
+    async def see_through(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` and wait for it; it goes on where the caller is cancelled."""
+        ...
+
     async def remove(self, session_id: str) -> None:
         """The session has ended for good: forget it and remove its files."""
         ...

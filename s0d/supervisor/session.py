@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -220,11 +221,15 @@ class Session:
         """End every process of it, then remove its identity, its journal and its key.
 
         Attached readers receive everything through `attempt.exited` and end.  Of several callers
-        at once each waits, and one removes.
+        at once each waits, and one removes.  It goes on where a caller leaves: there is no way
+        back, and a session that is being deleted can be neither read nor used.
         """
         self._actor.removing = True
         self._actor.cancel_start()
         attempt = self._actor.order_stop("session_deleted")
+        await self._host.see_through(partial(self._remove, attempt))
+
+    async def _remove(self, attempt: Attempt | None) -> None:
         if attempt is not None:
             await self._wait_ended(attempt)
         self._actor.removed = True

@@ -222,6 +222,23 @@ async def test_delete_gives_readers_everything_and_leaves_nothing(
     assert os.listdir(sandbox / "sessions") == []
 
 
+async def test_a_delete_goes_on_where_its_caller_leaves(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    spec = shell("trap 'sleep 0.2; exit' TERM; echo ready; while :; do sleep 0.01; done")
+    session = await create(supervisor, spec, "k")
+    await follow_until(session, "output")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.delete)
+        await reach(session, Phase.STOPPING)
+        nursery.cancel_scope.cancel()
+    assert supervisor.default.sessions() == [session], "the caller left before the end"
+    with trio.fail_after(PATIENCE):
+        while supervisor.default.sessions():
+            await trio.sleep(0.01)  # noqa: ASYNC110, nothing tells of it from outside
+    assert (await create(supervisor, spec_of("true"), "k")).id != session.id, "the key is free"
+
+
 async def test_two_deletes_at_once_are_one(supervisor: Supervisor) -> None:
     session = await create(supervisor, spec_of("sleep", "1000"))
     async with trio.open_nursery() as nursery:

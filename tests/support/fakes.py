@@ -200,6 +200,9 @@ class FakeHost:
     def touched(self, session_id: str) -> None:
         pass
 
+    async def see_through(self, work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+
     async def remove(self, session_id: str) -> None:
         await trio.lowlevel.checkpoint()
 

@@ -17,7 +17,7 @@ from s0d.api.config import UnixAddress
 from s0d.model.errors import S0dError
 from s0d.process.reaper import Reaper
 
-from . import logs
+from . import logs, memory
 from .config import Config
 from .confinement import confine
 from .force import kill_sessions
@@ -33,6 +33,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def standalone(config: Config, *, log_format: str, log_level: str, ready_fd: int | None) -> int:
     """Run until a signal ends it; the exit code: 0 after an orderly end, 1 after an error."""
+    memory.tune_allocator()
     logs.configure(log_format, log_level)
     os.environ.pop(VARIABLE, None)
     config = replace(config, nofile_soft=confine())
@@ -67,6 +68,7 @@ async def _main(config: Config, notifier: Notifier) -> None:
             async with trio.open_nursery() as nursery:
                 start = partial(serve, config, shutdown=end.shutdown)
                 end.serving = await nursery.start(start)
+                memory.tune_collector()
                 _announce(end.serving)
                 notifier.ready()
             watching.cancel_scope.cancel()

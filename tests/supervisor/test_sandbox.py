@@ -225,17 +225,20 @@ async def test_delete_gives_readers_everything_and_leaves_nothing(
 async def test_a_delete_goes_on_where_its_caller_leaves(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
-    spec = shell("trap 'sleep 0.2; exit' TERM; echo ready; while :; do sleep 0.01; done")
-    session = await create(supervisor, spec, "k")
+    may_end = tmp_path / "may_end"
+    script = f"trap '' TERM; echo ready; while [ ! -e {may_end} ]; do sleep 0.01; done"
+    session = await create(supervisor, shell(script), "k")
     await follow_until(session, "output")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(session.delete)
         await reach(session, Phase.STOPPING)
         nursery.cancel_scope.cancel()
     assert supervisor.default.sessions() == [session], "the caller left before the end"
+    may_end.touch()
     with trio.fail_after(PATIENCE):
-        while supervisor.default.sessions():
-            await trio.sleep(0.01)  # noqa: ASYNC110, nothing tells of it from outside
+        while supervisor.default.sessions():  # noqa: ASYNC110, nothing tells of it from outside
+            await trio.sleep(0.01)
+    await session.delete()  # waits for the one that is under way
     assert (await create(supervisor, spec_of("true"), "k")).id != session.id, "the key is free"
 
 

@@ -12,6 +12,7 @@ import termios
 from dataclasses import dataclass
 
 _DISABLED = 0  # _POSIX_VDISABLE on Linux
+_IUTF8 = 0o40000  # termios(3), Linux; the termios module has no name for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class LineSettings:
     word_erase: int | None
     literal_next: int | None
     flushing: frozenset[int]
+    utf8: bool
 
     @classmethod
     def of(cls, fd: int) -> LineSettings:
@@ -55,6 +57,7 @@ class LineSettings:
             word_erase=key(termios.VWERASE) if extended else None,
             literal_next=key(termios.VLNEXT) if extended else None,
             flushing=frozenset(code for code in flushing if code is not None),
+            utf8=bool(iflag & _IUTF8),
         )
 
 
@@ -91,13 +94,33 @@ class InputLine:
         elif code in settings.ends or code in settings.flushing or code == settings.kill:
             self._line.clear()
         elif code == settings.erase:
-            del self._line[-1:]
+            self._erase(settings)
         elif code == settings.word_erase:
-            self._erase_word()
+            self._erase_word(settings)
         elif len(self._line) < 4095:
             self._line.append(code)
 
-    def _erase_word(self) -> None:
-        kept = bytes(self._line).rstrip(b" \t")
-        word = len(kept) - max(kept.rfind(b" "), kept.rfind(b"\t")) - 1
-        self._line = bytearray(kept[: len(kept) - word])
+    def _erase(self, settings: LineSettings) -> int:
+        """Take the last character, all bytes of it, and return its first byte."""
+        first = 0
+        while self._line:
+            first = self._line.pop()
+            if not settings.utf8 or first & 0xC0 != 0x80:
+                break
+        return first
+
+    def _erase_word(self, settings: LineSettings) -> None:
+        """As the kernel does (n_tty, WERASE): back over one run of letters, digits and `_`."""
+        in_word = False
+        while self._line:
+            before = bytes(self._line)
+            if _is_word(self._erase(settings)):
+                in_word = True
+            elif in_word:
+                self._line = bytearray(before)
+                return
+
+
+def _is_word(code: int) -> bool:
+    """The kernel's isalnum(), which knows Latin-1's letters (lib/ctype.c), or an underscore."""
+    return code == 0x5F or (chr(code).isalnum() and not 0x80 <= code < 0xC0)

@@ -44,6 +44,9 @@ CASES = [
     (b"ab\x15", True),
     (b"ab cd\x17", False),
     (b"ab  \x17", True),
+    (b"a-b\x17", False),
+    (b" \x16\n\x17", True),
+    ("é".encode() + b"\x7f", False),  # two characters, unless the terminal knows UTF-8
     (b"a\x03", True),
     (b"a\x16\n", False),
     (b"\x16\x04", False),
@@ -80,10 +83,14 @@ def test_a_disabled_character_is_none() -> None:
     assert (found.canonical, found.eof) == (True, None)
 
 
-KEYS = st.lists(st.sampled_from([b"a", b" ", b"\n", b"\x7f", b"\x15", b"\x17", b"\x16", b"\r"]))
+KEYS = st.lists(
+    st.sampled_from(
+        [b"a", b" ", b"_", b"-", "é".encode(), b"\n", b"\x7f", b"\x15", b"\x17", b"\x16", b"\r"]
+    )
+)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=200)
 @given(KEYS)
 def test_as_the_kernel_sees_it(keys: list[bytes]) -> None:
     """One EOF character ends the file exactly when the line is empty."""

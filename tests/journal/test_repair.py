@@ -185,20 +185,22 @@ def test_foreign_files_are_set_aside_and_never_twice_under_one_name(files: Files
 
 
 def test_what_is_kept_outlives_any_number_of_recoveries(files: Files) -> None:
-    disk = on_disk({**files, "notes": b"mine"})
+    disk = on_disk({**files, "0": b"mine"})
     mend(disk)
     for n in range(10):
         files = disk.files(PATH)
         files[segments(files)[-1]] += b"torn" * (10 + n)
         disk.put(PATH, files)
         reopen(PATH, disk, limits=SMALL).close(clean=False)
-    assert disk.files(PATH)["notes.kept"] == b"mine"
+    assert disk.files(PATH)["0.kept"] == b"mine"
 
 
 def test_what_repair_would_make_worse_is_refused(files: Files) -> None:
     newest = segments(files)[-1]
     unborn = SimDisk()
     create(PATH, unborn).close(clean=False)
+    reopen(PATH, unborn).close(clean=False)
+    assert [record.type for record in records(PATH, 0, unborn)] == [GAP]
     (only,) = segments(unborn.files(PATH))
     unborn.put(PATH, {**unborn.files(PATH), only: unborn.files(PATH)[only] + b"torn"})
     header = bytearray(layout.Header(SESSION, int(newest[:20]), 0, bytes(8)).encode())

@@ -139,6 +139,21 @@ async def test_idle_time_and_lifetime(
 
 
 @pytest.mark.parametrize("jump", JUMPS)
+async def test_idle_time_counts_from_activity_whenever_that_seems_to_be(
+    host: FakeHost, wall: Wall, jump: float, autojump_clock: MockClock
+) -> None:
+    begin = trio.current_time()
+    async with running(host, lifecycle={"idle_timeout_seconds": 100}) as (session, _):
+        await trio.sleep(50)
+        wall.offset = jump
+        host.now.outputs["stdout"].write(b"x")
+        await trio.sleep(1)
+        wall.offset = 0
+        await phase(session, Phase.STOPPED)
+        assert trio.current_time() - begin == pytest.approx(150)
+
+
+@pytest.mark.parametrize("jump", JUMPS)
 async def test_times_that_clients_see_are_the_wall_clocks(
     host: FakeHost, wall: Wall, jump: float, autojump_clock: MockClock
 ) -> None:

@@ -1,0 +1,93 @@
+"""The daemon under test: a process of its own on a state directory of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from .client import TOKEN, Client
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PATIENCE = 60.0
+
+
+class Daemon:
+    """`s0d serve` on a Unix socket; a context manager.
+
+    Raises `RuntimeError` where it cannot serve.
+    """
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="s0d-bench-")
+        self.path = Path(self._directory.name)
+        self.address = self.path / "api.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self._directory.cleanup()
+
+    def start(self) -> float:
+        """Start it; seconds until the first answer, which is the list of all sessions."""
+        reading, writing = os.pipe()
+        command = [sys.executable, "-m", "s0d", "serve", "--state-dir", str(self.path / "state")]
+        command += ["--listen", f"unix:{self.address}", "--ready-fd", str(writing)]
+        began = time.perf_counter()
+        with (self.path / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stderr=log, pass_fds=[writing], env={**os.environ, "S0D_TOKEN": TOKEN}
+            )
+        os.close(writing)
+        try:
+            if os.read(reading, 1) != b"\n":
+                raise RuntimeError((self.path / "log").read_text())
+        finally:
+            os.close(reading)
+        with self.client() as client:
+            client.call("GET")
+        return time.perf_counter() - began
+
+    def stop(self) -> float:
+        """The orderly end; seconds."""
+        assert self._process is not None
+        began = time.perf_counter()
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        self._process.wait(_PATIENCE)
+        return time.perf_counter() - began
+
+    def client(self) -> Client:
+        """A new connection."""
+        return Client(str(self.address))
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU time so far (proc(5), utime and stime)."""
+        assert self._process is not None
+        text = Path(f"/proc/{self._process.pid}/stat").read_text()
+        fields = text.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    @property
+    def resident(self) -> float:
+        """Resident memory in MB."""
+        assert self._process is not None
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * _PAGE / 1e6

@@ -54,6 +54,7 @@ def s0d(common: Common) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    _open_standard_streams()
     try:
         result = s0d.main(arguments, prog_name="s0d", standalone_mode=False)
     except Unreachable as error:
@@ -66,10 +67,30 @@ def main(arguments: list[str] | None = None) -> int:
     except click.Abort:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has left; the interpreter would complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # whoever read it has left
         return 1
+    except OSError as error:  # our own output, mostly: a full disk
+        _discard_output()
+        return _fail(str(error), 1)
     return result if isinstance(result, int) else 0
+
+
+def _open_standard_streams() -> None:
+    """Put /dev/null where a standard descriptor is closed (`<&-`).
+
+    Else the first socket or file that is opened takes its number: output would be sent to the
+    daemon in the middle of a request, a daemon would log into its own state.
+    """
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free one: `fd`
+
+
+def _discard_output() -> None:
+    """What is still buffered cannot be written; the interpreter would complain when it flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _advice(error: Unreachable) -> str:

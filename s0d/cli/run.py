@@ -103,6 +103,9 @@ def _follow(client: Client, session: str, rm: bool) -> int:
     except BrokenPipeError:
         _say(f"nobody reads the output any more, {session} goes on; {run.way_back}")
         raise
+    except OSError as error:
+        why = f"the output cannot be written: {error.strerror}"
+        raise CliError(f"{why}; {session} goes on, {run.way_back}") from None
     return code
 
 

@@ -125,3 +125,40 @@ def test_a_reader_that_leaves(fake: FakeServer) -> None:
 
 def test_one_line() -> None:
     assert one_line("a\nb\x1b[0m\x9b\u2028é") == "a\\nb\\x1b[0m\\x9b\\u2028é"
+
+
+def test_closed_standard_descriptors_are_no_place_for_sockets() -> None:
+    code = """
+import os, stat
+from s0d.cli.main import main
+main(["--version"])
+null = os.stat(os.devnull).st_rdev
+ok = [os.fstat(fd).st_rdev == null and os.get_inheritable(fd) for fd in (0, 1, 2)]
+os.write(9, repr(ok).encode())
+"""
+    closing = 'exec "$0" -c "$1" 9>&1 0<&- 1>&- 2>&-'
+    done = subprocess.run(
+        ["sh", "-c", closing, sys.executable, code], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "[True, True, True]"
+
+
+def test_output_that_cannot_be_written_is_one_line(fake: FakeServer) -> None:
+    fake.script(success({"sessions": []}))
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "s0d",
+                "--url",
+                fake.url,
+                "session",
+                "list",
+            ],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, "s0d: [Errno 28] No space left on device\n")

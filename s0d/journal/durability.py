@@ -7,12 +7,13 @@ worker thread, and booked on the loop. All who waited when it was planned are se
 import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
 from s0d.journal.disk import Disk
 from s0d.journal.errors import JournalError
-from s0d.journal.loop import on_loop, wait_on_loop
+from s0d.journal.loop import call, on_loop, wait_on_loop
 from s0d.journal.mark import Marks
 from s0d.journal.rounds import DirtyFile, Plan
 from s0d.journal.segment import Segment, SharedFile
@@ -150,10 +151,12 @@ class Durability:
         """
         while (running := self._running) is not None:
             wait_on_loop(running.done.wait)
-        plan, current = on_loop(self._begin)
+        # Nobody else has a new journal yet: the way to the loop and back, twice, is saved.
+        reach = on_loop if above is None else call
+        plan, current = reach(self._begin)
         plan.above = above
         plan.carry_out(self._disk)
-        on_loop(lambda: self._finish(plan, current))
+        reach(partial(self._finish, plan, current))
         if plan.error is not None:
             raise plan.error
 

@@ -15,6 +15,11 @@ def on_loop(function: Callable[[], T]) -> T:
     return trio.from_thread.run_sync(function)
 
 
+def call(function: Callable[[], T]) -> T:
+    """Call it here: for what the Trio thread does not know of yet."""
+    return function()
+
+
 def wait_on_loop(function: Callable[[], Awaitable[T]]) -> T:
     """Wait for something in the Trio thread, from a worker thread of Trio's.
 

@@ -128,8 +128,11 @@ class Journal:
         tail_bytes: int = TAIL_BYTES,
         limiter: trio.CapacityLimiter | None = None,
         wall_ns: Callable[[], int] = time.time_ns,
+        generation: int = 0,
     ) -> Self:
         """Recover what is in ``directory``; ``recovery`` tells what was found.
+
+        ``generation`` is put on the gap record that an unclean end may make necessary.
 
         Without ``reserve`` a cleanly closed journal is only read: no sync, no descriptor; appends
         are refused (``EAGAIN``) until :meth:`reserve`. After an unclean end it is always reserved.
@@ -146,7 +149,7 @@ class Journal:
             syncer=syncer, clock=clock, tail_bytes=tail_bytes, limiter=limiter,
         )  # fmt: skip
         try:
-            journal._settle(recovered, reserve=reserve)
+            journal._settle(recovered, generation, reserve=reserve)
         except BaseException:
             journal._release()
             raise
@@ -373,15 +376,16 @@ class Journal:
         self._durability.renamed()
         self._durability.sync_now([os.path.dirname(os.path.abspath(self.path)), *above])
 
-    def _settle(self, recovered: Recovered, *, reserve: bool) -> None:
+    def _settle(self, recovered: Recovered, generation: int, *, reserve: bool) -> None:
         """After recovery: reserve, and put the gap record that is due."""
         if reserve or recovered.report.unclean or recovered.gap_from is not None:
             self.reserve()
         if recovered.gap_from is not None:
-            self._append_gap(recovered.gap_from, recovered.gap_reason)
+            self._append_gap(recovered.gap_from, recovered.gap_reason, generation)
 
-    def _append_gap(self, first: int, reason: str) -> None:
-        record = gap_record(first, self._next, reason, max(time.time_ns(), self.last_time_ns))
+    def _append_gap(self, first: int, reason: str, generation: int) -> None:
+        now = max(time.time_ns(), self.last_time_ns)
+        record = gap_record(first, self._next, reason, now, generation)
         self._retention.write([frame_record(record, first, bulk=False)])
         self._next = record.seq + 1
         self.last_time_ns = record.time_ns

@@ -36,14 +36,14 @@ class Found:
     journal: Journal
 
 
-def load(store: Store, syncer: Syncer) -> list[Found]:
+def load(store: Store, syncer: Syncer, generation: int) -> list[Found]:
     """Load every session of a sandbox; blocking."""
     found = []
     for session_id in store.session_ids():
         try:
-            one = _load(store, session_id, syncer)
+            one = _load(store, session_id, syncer, generation)
         except (ValueError, lifecycle.LifecycleError) as error:
-            one = _stand_in(store, session_id, syncer, str(error))
+            one = _stand_in(store, session_id, syncer, generation, str(error))
         except (OSError, JournalError) as error:
             _tell(session_id, "cannot be read", error)
             continue
@@ -52,7 +52,9 @@ def load(store: Store, syncer: Syncer) -> list[Found]:
     return found
 
 
-def _stand_in(store: Store, session_id: str, syncer: Syncer, why: str) -> Found | None:
+def _stand_in(
+    store: Store, session_id: str, syncer: Syncer, generation: int, why: str
+) -> Found | None:
     """A failed session in place of one that cannot be rebuilt; its files are kept beside it.
 
     Clients see that it is there and why it cannot be used, and may delete it.
@@ -61,7 +63,7 @@ def _stand_in(store: Store, session_id: str, syncer: Syncer, why: str) -> Found 
     try:
         store.set_aside(session_id)
         journal = store.create_journal(session_id, RetentionSpec(), syncer)
-        block = journal.append(_damaged_entries(why))
+        block = journal.append(_damaged_entries(why, generation))
     except (OSError, JournalError) as error:
         _tell(session_id, "cannot be set aside", error)
         return None
@@ -70,13 +72,13 @@ def _stand_in(store: Store, session_id: str, syncer: Syncer, why: str) -> Found 
     return Found(record, journal)
 
 
-def _damaged_entries(why: str) -> list[Entry]:
+def _damaged_entries(why: str, generation: int) -> list[Entry]:
     lifecycle_spec = LifecycleSpec(desired_state=DesiredState.STOPPED)
     spec = SessionSpec(command=("unknown",), lifecycle=lifecycle_spec)
     failed = draft(ev.SESSION_FAILED, reason="state_damaged", message=why)
     return [
-        first_entry(spec, None, 0),
-        Entry(time.time_ns(), 0, None, failed.type, failed.fields),
+        first_entry(spec, None, generation),
+        Entry(time.time_ns(), generation, None, failed.type, failed.fields),
     ]
 
 
@@ -84,13 +86,13 @@ def _tell(session_id: str, what: str, why: object) -> None:
     log.error("session %s: %s", what, why, extra={"session_id": session_id})
 
 
-def _load(store: Store, session_id: str, syncer: Syncer) -> Found | None:
+def _load(store: Store, session_id: str, syncer: Syncer, generation: int) -> Found | None:
     record = _snapshot(store, session_id)
     if record is None and not store.has_journal(session_id):
         store.discard(session_id)  # the daemon died before there was more than a directory
         return None
     retention = RetentionSpec() if record is None else record.spec.event_retention
-    journal = store.open_journal(session_id, retention, syncer)
+    journal = store.open_journal(session_id, retention, syncer, generation)
     try:
         journal.checkpointed = 0 if record is None else record.seq
         record = _fold(session_id, record, journal)

@@ -98,7 +98,8 @@ class Session:
         `after` absent means from the earliest retained event.  Raises `EventCursorExpired` below
         retained history, `InvalidRequest` beyond the latest sequence.
         """
-        self._check_present()
+        if self._actor.removed:
+            raise SessionNotFound("no such session")
         try:
             return self.journal.cursor(after)
         except CursorExpired as error:

@@ -82,10 +82,20 @@ class Store:
             shutil.rmtree(path, ignore_errors=True)
             raise
 
-    def open_journal(self, session_id: str, retention: RetentionSpec, syncer: Syncer) -> Journal:
+    def open_journal(
+        self, session_id: str, retention: RetentionSpec, syncer: Syncer, generation: int
+    ) -> Journal:
         """Recover a journal; one that was closed cleanly is only read until it is reserved."""
         path = os.path.join(self.session_path(session_id), JOURNAL)
-        return Journal.open(self.disk, path, session_id, _limits(retention), syncer, reserve=False)
+        return Journal.open(
+            self.disk,
+            path,
+            session_id,
+            _limits(retention),
+            syncer,
+            reserve=False,
+            generation=generation,
+        )
 
     def set_aside(self, session_id: str) -> None:
         """Keep what there is of a session that cannot be rebuilt, in a new directory of its name.

@@ -221,7 +221,7 @@ async def _start(
 
 
 async def _recover(sandbox: Sandbox, store: Store, host: ProcessHost, syncer: Syncer) -> None:
-    found = await trio.to_thread.run_sync(recovery.load, store, syncer)
+    found = await trio.to_thread.run_sync(recovery.load, store, syncer, sandbox.generation)
     await host.end_leftovers()
     await recovery.end_leftovers(found, host)
     for one in found:

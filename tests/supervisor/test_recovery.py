@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+import trio
 
 from s0d.journal import Block, Entry, Journal, JournalError
 from s0d.model.errors import StateDirectoryError, Unavailable
@@ -236,3 +237,34 @@ async def test_ownerless_state_is_adopted(state: Path) -> None:
     async with open_supervisor(state) as supervisor:
         await reach(supervisor.default.session(session_id), Phase.RUNNING)
     assert json.loads((sandbox_path(state) / "sandbox.json").read_text())["id"] == "local"
+
+
+async def test_after_an_unclean_end_every_event_carries_its_generation(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Journal.close
+    # An unclean end is one whose journals were not closed cleanly: as after a kill.
+    monkeypatch.setattr(Journal, "close", lambda journal, clean=True: close(journal, clean=False))
+    async with open_supervisor(state) as supervisor:
+        session = await create(supervisor, spec_of("sleep", "1000"))
+    monkeypatch.undo()
+    async with open_supervisor(state) as supervisor:
+        again = supervisor.default.session(session.id)
+        await reach(again, Phase.RUNNING)
+        events = await read_events(again)
+    gap = next(event for event in events if event.type == "journal.gap")
+    assert (gap.generation, gap.fields["reason"]) == (2, "unclean_end")
+    assert [e.generation for e in events] == sorted(e.generation for e in events)
+
+
+async def test_a_session_that_is_being_deleted_can_still_be_read(state: Path) -> None:
+    async with open_supervisor(state) as supervisor:
+        script = "trap '' TERM; echo here; while :; do sleep 0.05; done"
+        lifecycle = {"stop_grace_period_seconds": 1}
+        session = await create(supervisor, shell(script, lifecycle=lifecycle))
+        await follow_until(session, "output")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.delete)
+            await reach(session, Phase.STOPPING)
+            events = await follow_until(session, "attempt.exited")
+    assert told(events)[-1] == ("attempt.exited", "session_deleted")

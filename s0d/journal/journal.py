@@ -348,6 +348,7 @@ class Journal:
         try:
             on_loop(self._stop)
             if clean and self._marks.reserved:
+                self.store.tidy()
                 self.store.seal()
                 self._durability.sync_now()
                 write_mark(self.disk, self.path, self._marks.clean())

@@ -152,6 +152,11 @@ class SegmentWriter:
         except OSError:
             self.broken = True
 
+    def mend(self) -> None:
+        """Go back to the last whole frame after all; raises ``OSError`` and stays ``broken``."""
+        self._disk.ftruncate(self.file.fd, self.segment.end)
+        self.broken = False
+
     def keep_room(self) -> None:
         """Set space aside for control records; a full disk is no error here."""
         end = self.segment.end

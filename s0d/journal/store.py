@@ -197,6 +197,15 @@ class Store:
         self.durability.renamed()
         return True
 
+    def tidy(self) -> None:
+        """Remove what failed appends have left behind: after a clean end nothing is cut off.
+
+        Raises ``OSError``; the end is not clean then.
+        """
+        self._clear_debris()
+        if self.writer is not None and self.writer.broken:
+            self.writer.mend()
+
     def seal(self) -> None:
         """Write the active segment's footer and let go of it."""
         writer, self.writer = self.writer, None

@@ -401,3 +401,22 @@ def test_syncs_side_by_side_all_end_and_the_first_error_is_told(tmp_path: Path) 
     finally:
         for fd in (reading, writing, file):
             os.close(fd)
+
+
+@pytest.mark.parametrize("skip", [0, 1, 2])
+async def test_what_a_failed_append_left_is_gone_after_a_clean_end(path: Path, skip: int) -> None:
+    """Its batch spans two segments, and neither could be taken back at once."""
+    disk = FailDisk()
+    journal = create(path, disk, limits=SMALL)
+    disk.fail("writev", errno.EIO, name=".seg", skip=skip)
+    disk.fail("ftruncate", errno.EIO, name=".seg")
+    disk.fail("unlink", errno.EIO, name=".seg")
+    with pytest.raises(JournalError):
+        journal.append([control(0), output(60_000), output(60_000)])
+    disk.points.clear()
+    journal.close()
+    journal = reopen(path, limits=SMALL)
+    assert (journal.latest, journal.recovery.unclean, journal.recovery.damage) == (0, False, [])
+    assert journal.append([control(1)]).first == 1
+    assert seqs(await contents(journal)) == [1]
+    journal.close()

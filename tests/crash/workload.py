@@ -298,7 +298,9 @@ class Workload:
                 made.acked, made.attempt = True, watch.accepted.get(made.id)
                 self._known.count("inputs")
             else:
-                assert message["code"] in self._refusals, message
+                code = message["code"]
+                gone = code == "session_not_found" and session.deleting
+                assert gone or code in self._refusals, message
                 del session.inputs[made.id]
 
 

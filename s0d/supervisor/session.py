@@ -300,7 +300,10 @@ class Session:
     def accept_signal(self, signum: int, attempt_id: str | None = None) -> Accepted:
         """`signal`, up to the point where only durability is missing."""
         attempt, launch = self._accepting(attempt_id)
-        launch.signal(signum)
+        try:
+            launch.signal(signum)
+        except ProcessLookupError:  # it has ended, and its end is not recorded yet
+            raise SessionConflict("the session is not running: its process has ended") from None
         name = signal_name(signum)
         seq = self._command(draft(ev.SIGNAL_SENT, signal=name, reason=name))
         return Accepted(seq, attempt.id)
@@ -310,7 +313,10 @@ class Session:
         if self.record.spec.io.mode is not IOMode.PTY:
             raise SessionConflict("the session has pipes, not a terminal: it cannot be resized")
         attempt, launch = self._accepting(attempt_id)
-        launch.resize(TerminalSize(rows, cols))
+        try:
+            launch.resize(TerminalSize(rows, cols))
+        except (OSError, ValueError):
+            raise SessionConflict("the session is not running: its terminal is gone") from None
         seq = self._command(draft(ev.TERMINAL_RESIZED, rows=rows, cols=cols))
         return Accepted(seq, attempt.id)
 

@@ -198,7 +198,7 @@ def test_htop(terminal: Open) -> None:
     htop = terminal("htop", rows=24, cols=100)
     htop.sees("F10Quit")
     htop.press("F1")
-    htop.sees("htop .* released under")
+    htop.sees("hide/show header meters")
     htop.press("Escape", "F10")
     assert htop.wait(exit=True)["exit_code"] == 0
 

@@ -457,3 +457,18 @@ async def test_suspending_keeps_what_is_wanted(host: FakeHost, autojump_clock: M
         assert session.phase is Phase.SUSPENDED
         assert journal.told()[-1] == ("attempt.exited", "runtime_replaced")
         assert session.record.spec.lifecycle.desired_state == "running"
+
+
+async def test_a_signal_that_comes_too_late_is_a_conflict(
+    host: FakeHost, autojump_clock: MockClock
+) -> None:
+    async with running(host) as (session, journal):
+
+        def gone(signum: int) -> None:
+            raise ProcessLookupError("the process has ended")
+
+        host.now.signal = gone  # type: ignore[method-assign]
+        before = journal.told()
+        with pytest.raises(SessionConflict, match="ended"):
+            await session.signal(15)
+        assert journal.told() == before

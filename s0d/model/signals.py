@@ -24,8 +24,9 @@ def parse_signal(text: str | int) -> int:
 
 
 def signal_name(number: int) -> str:
-    """`SIGTERM` for 15; real-time signals, which have no name each, as `SIG35`."""
+    """`SIGTERM` for 15; real-time signals as kill(1) lists them: `SIGRTMIN+3`."""
     try:
         return signal.Signals(number).name
     except ValueError:
-        return f"SIG{number}"
+        above = number - signal.SIGRTMIN
+        return f"SIGRTMIN+{above}" if above > 0 else f"SIG{number}"

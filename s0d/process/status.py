@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 from dataclasses import dataclass
 
-
-def signal_name(number: int) -> str:
-    """The name of a signal: `SIGTERM`, `SIGRTMIN+3`."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+from s0d.model.signals import signal_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`kill -9` on the daemon is an ordinary event: 200 of them, 10,000 with `--long`.
+"""`kill -9` on the daemon is an ordinary event: 200 of them, a long test.
 
 A round: start the daemon, check everything that clients know (`check`), let clients work
 (`workload`), kill it at some moment.  Some lives end in their first milliseconds, some before

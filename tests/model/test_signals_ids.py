@@ -26,7 +26,7 @@ def test_what_is_no_signal_is_refused(text: str) -> None:
 
 def test_real_time_signals_have_a_number_and_a_name() -> None:
     assert parse_signal("35") == 35
-    assert signal_name(35) == "SIG35"
+    assert signal_name(signal.SIGRTMIN + 1) == "SIGRTMIN+1"
     assert signal_name(parse_signal("RTMIN")) == "SIGRTMIN"
     assert signal_name(9) == "SIGKILL"
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from s0d.model.signals import signal_name
 from s0d.process import proc
 from s0d.process.pty import TerminalSize
 from s0d.process.request import SpawnRequest
 from s0d.process.spawner import Spawner
-from s0d.process.status import ExitStatus, signal_name
+from s0d.process.status import ExitStatus
 
 from .conftest import PATIENCE, Run, Start
 

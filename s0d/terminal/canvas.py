@@ -8,44 +8,47 @@ from pyte import modes as mo
 
 from s0d.terminal.cells import MAX_CLUSTER, Cell, Row
 from s0d.terminal.grid import Grid
-from s0d.terminal.width import WIDTHS, ZWJ
+from s0d.terminal.width import WIDTHS, ZWJ, are_usual
 
 
 class Canvas(Grid):
     """A grid that can be drawn on at the cursor."""
 
-    def draw(self, data: str) -> None:
+    def put(self, text: str) -> None:
         """Put text at the cursor and move it on: no controls, any other characters."""
-        self.last_drawn = data
-        if data.isascii():
-            self._draw_narrow(data)
+        self.last_drawn = text
+        if text.isascii() or are_usual(text):
+            self._put_separate(text)
             return
-        if set(map(WIDTHS.__getitem__, data)) == {1}:
-            self._draw_others(1, data)
-            return
-        for width, group in groupby(data, WIDTHS.__getitem__):
-            self._draw_others(width, "".join(group))
+        for width, group in groupby(text, WIDTHS.__getitem__):
+            if width == 1:
+                self._put_separate("".join(group))
+            elif width == 0:
+                for char in group:
+                    self._combine(char)
+            else:
+                for char in group:
+                    if not (self.buffer[self.cursor.y].wide and self._join(char)):
+                        self._put_wide(char)
 
-    def _draw_others(self, width: int, text: str) -> None:
-        """Draw characters that are all ``width`` columns wide, not all of them ASCII."""
-        if width == 1:
-            joined = not text[0].isascii() and self._join(text[0])
-            self._draw_narrow(text[1:] if joined else text)
-            return
-        for char in text:
-            if width == 0:
-                self._combine(char)
-            elif not self._join(char):
-                self._draw_wide(char)
-
-    def _draw_narrow(self, text: str) -> None:
-        """Draw characters of one column each."""
-        cursor = self.cursor
+    def _put_separate(self, text: str) -> None:
+        """Put characters of one column each, of which only the first may join what is there."""
+        cursor, row = self.cursor, self.buffer[self.cursor.y]
+        if row.wide and self._join(text[0]):
+            text = text[1:]
+            if not text:
+                return
         stop = cursor.x + len(text)
         if stop < self.columns and mo.IRM not in self.mode:
-            self.buffer[cursor.y].write(cursor.x, text, self.pen)
+            row.write(cursor.x, text, self.pen)
             cursor.x = stop
-            return
+        else:
+            self._put_narrow(text)
+
+    def _put_narrow(self, text: str) -> None:
+        """Put characters of one column each, which join nothing."""
+        cursor = self.cursor
+        stop = cursor.x + len(text)
         wraps = mo.DECAWM in self.mode
         if not wraps and stop > self.columns:
             # Without autowrap the last column is overwritten again and again.
@@ -63,8 +66,8 @@ class Canvas(Grid):
         if not wraps and cursor.x >= self.columns:
             cursor.x = self.columns - 1
 
-    def _draw_wide(self, char: str) -> None:
-        """Draw a character of two columns; one that does not fit the line goes to the next."""
+    def _put_wide(self, char: str) -> None:
+        """Put a character of two columns; one that does not fit the line goes to the next."""
         cursor, wraps = self.cursor, mo.DECAWM in self.mode
         if cursor.x > self.columns - 2:
             # Where it cannot wrap, or never fits, it is dropped, as in tmux.
@@ -111,7 +114,7 @@ class Canvas(Grid):
 
         xterm draws the parts side by side. A joiner after ASCII joins nothing: it is a stray.
         """
-        if not self.buffer[self.cursor.y].wide or (place := self._base()) is None:
+        if char.isascii() or (place := self._base()) is None:
             return False
         base = place[0][place[1]].data
         return base[-1:] == ZWJ and not base[0].isascii() and self._combine(char)
@@ -119,4 +122,4 @@ class Canvas(Grid):
     def repeat(self, count: int) -> None:
         """REP (ECMA-48 8.3.103): the last character again, if nothing came after it."""
         if self.last_drawn:
-            self.draw(self.last_drawn[-1] * min(count, self.lines * self.columns))
+            self.put(self.last_drawn[-1] * min(count, self.lines * self.columns))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import groupby
-from operator import attrgetter
+from itertools import groupby, repeat
 from typing import Final, NamedTuple
 
 from pyte.screens import StaticDefaultDict
@@ -45,6 +44,7 @@ class Pen(dict[str, Cell]):
 
 
 pen_for = lru_cache(maxsize=1024)(Pen)
+_PLAIN_PEN: Final = Pen(PLAIN)
 
 
 class Row(StaticDefaultDict[int, Cell]):
@@ -67,16 +67,23 @@ class Row(StaticDefaultDict[int, Cell]):
 
     def write(self, x: int, text: str, pen: Pen) -> None:
         """Put characters of one column each at column ``x``."""
-        if x == self.length and not self and self.default is BLANK:
-            added = len(text)
-            if self.runs and self.runs[-1][1].style == pen.style:
-                text = self.runs.pop()[0] + text
-            self.runs.append((text, pen))
-            self.length += added
-            return
-        if self.runs:
+        stop, runs = x + len(text), self.runs
+        if not self and self.default is BLANK:
+            if x > self.length:
+                self.write(self.length, " " * (x - self.length), _PLAIN_PEN)
+            if x == self.length:
+                if runs and runs[-1][1].style == pen.style:
+                    text = runs.pop()[0] + text
+                runs.append((text, pen))
+                self.length = stop
+                return
+            if len(runs) == 1 and runs[0][1].style == pen.style:
+                old = runs[0][0]
+                runs[0] = old[:x] + text + old[stop:], pen
+                self.length = max(self.length, stop)
+                return
+        if runs:
             self.spread()
-        stop = x + len(text)
         if self.wide:
             self.part(x)
             self.part(stop)
@@ -101,8 +108,8 @@ class Row(StaticDefaultDict[int, Cell]):
 
     def part(self, x: int) -> None:
         """See that no wide character crosses from column ``x - 1`` to ``x``: blank its halves."""
-        if self.wide and x > 0 and self[x].data == "":
-            space = Cell(" ", Style(bg=self[x].style.bg))
+        if self.wide and x > 0 and (cell := self.get(x)) and not cell.data:
+            space = Cell(" ", Style(bg=cell.style.bg))
             self[x - 1] = self[x] = space
 
     def erase(self, start: int, stop: int, columns: int, blank: Cell) -> None:
@@ -138,7 +145,7 @@ class Row(StaticDefaultDict[int, Cell]):
         stop = columns
         if self.default == BLANK:
             stop = min(max(self, default=-1) + 1, columns)
-        cells = [self[x] for x in range(stop)]
+        cells = list(map(self.get, range(stop), repeat(self.default)))
         if stop == columns and self.wide and self[columns].data == "":
             cells[-1] = Cell(" ", cells[-1].style)  # its right half is hidden by a resize
         while cells and cells[-1] == BLANK:
@@ -158,7 +165,6 @@ class Line(NamedTuple):
 
 
 _EMPTY: Final = Line()
-_style_of = attrgetter("style")
 
 
 def line_of(row: Row, columns: int) -> Line:
@@ -168,14 +174,15 @@ def line_of(row: Row, columns: int) -> Line:
     cells = row.cells(columns)
     if not cells:
         return _EMPTY
-    runs = tuple(
-        ("".join([cell.data for cell in group]), style)
-        for style, group in groupby(cells, _style_of)
-    )
-    if sum(len(text) for text, _ in runs) == len(cells) and not row.wide:
-        # Combining marks make a row wide too (see ``Grid``), so one code point is one cell here.
-        return Line(runs)
-    return Line(runs, bytes([len(cell.data) for cell in cells]))
+    texts, styles = zip(*cells, strict=True)
+    runs = []
+    at = 0
+    for style, group in groupby(styles):
+        stop = at + len(list(group))
+        runs.append(("".join(texts[at:stop]), style))
+        at = stop
+    # Without marks and wide characters one code point is one cell.
+    return Line(tuple(runs), bytes(map(len, texts)) if row.wide else b"")
 
 
 def _line_of_runs(row: Row) -> Line:

@@ -161,14 +161,14 @@ class Emulator(Canvas):
     def draw(self, data: str) -> None:
         """Put text on the screen in the current character set."""
         if self._table is None and self._single is None:
-            super().draw(data)
+            self.put(data)
             return
         if self._single is not None:
             first, data = data[0].translate(_TABLES.get(self.sets[self._single], {})), data[1:]
             self._single = None
-            super().draw(first)
+            self.put(first)
         if data:
-            super().draw(data.translate(self._table) if self._table else data)
+            self.put(data.translate(self._table) if self._table else data)
 
     def shift(self, slot: int) -> None:
         """SI, SO, LS2, LS3: make a designated set the current one."""

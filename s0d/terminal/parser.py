@@ -33,10 +33,10 @@ _STRINGS: Final = "]PX^_k"
 _BULK: Final = re.compile(r"52;|1337;")
 
 _TOKEN: Final = re.compile(
-    r"([^\x00-\x1f\x7f-\x9f]+)"
-    r"|(\r?\n)"
+    r"([^\x00-\x1f\x7f-\x9f]*)"  # text, and what ends it:
+    r"(?:(\r?\n)"
     r"|(\x1b\[[0-?]{0,200}[ -/]{0,4}[@-~])"
-    r"|([\x00-\x1a\x1c-\x1f\x7f])"
+    r"|([\x00-\x1a\x1c-\x1f\x7f]))?"
 )
 _CSI: Final = re.compile(r"\x1b\[([<=>?]?)([0-;]{0,200})([ -/]{0,4}[@-~])")
 _OSC_END: Final = re.compile("[\x07\x18\x1a\x1b\x9c]")
@@ -102,18 +102,18 @@ class Parser:
     def _in_ground(self, text: str, at: int) -> int:
         """Pass on whole tokens; return where something else begins, having begun it."""
         sink, token, known = self._sink, _TOKEN.match, self._functions.get
-        while match := token(text, at):
-            kind, at = match.lastindex, match.end()
-            if kind == 1:
-                sink.draw(match[1])
-            elif kind == 2:
+        while (match := token(text, at)) and (end := match.end()) > at:
+            kind, drawn, at = match.lastindex, match[1], end
+            if drawn:
+                sink.draw(drawn)
+            if kind == 2:
                 sink.newline(match[2] != "\n")
             elif kind == 3:
                 if parsed := known(match[3]):
                     sink.control_sequence(*parsed)
                 else:
                     self._dispatch_csi(match[3])
-            elif match[4] not in _CANCELS:
+            elif kind == 4 and match[4] not in _CANCELS:
                 sink.control(match[4])
         if at == len(text):
             return at

@@ -7,6 +7,7 @@ something else than the program believes. In particular a variation selector wid
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from wcwidth import wcwidth
@@ -29,3 +30,11 @@ class _Widths(dict[str, int]):
 
 WIDTHS: Final = _Widths()
 """Columns (0, 1 or 2) of each character, filled on demand."""
+
+are_usual: Final = re.compile(
+    "[ -~\xa0-\xac\xae-\u02ff\u0370-\u0482\u048a-\u058a\u05d0-\u05ea\u0620-\u064a\u0671-\u06d5"
+    "\u2500-\u25fc\u2800-\u28ff\ufffd]*"
+).fullmatch
+"""Whether all characters are of the many that take one column each: letters of the alphabets from
+Latin to Arabic, lines and blocks, Braille, and what stands for invalid UTF-8. Found out at once,
+where ``WIDTHS`` needs a look-up a character; no is always a right answer."""

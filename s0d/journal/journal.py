@@ -234,7 +234,6 @@ class Journal:
         # What is published is published: retention that fails here is due again next time.
         with suppress(JournalError):
             self._retention.trim(first)
-            self._keep_active()
         if self.arrivals:
             self.arrivals.unpark_all()
         return block
@@ -297,7 +296,6 @@ class Journal:
         self.store.limits = limits
         self.retire(self._clock())
         self._retention.trim(self._next)
-        self._keep_active()
 
     def retire(self, now: float) -> float | None:
         """Remove what is older than the limit, also the newest segment.
@@ -305,9 +303,7 @@ class Journal:
         ``now`` is on the journal's clock; returns when to look again, None for never. Raises
         :class:`JournalError`.
         """
-        due = self._retention.retire(now)
-        self._keep_active()
-        return due
+        return self._retention.retire(now)
 
     def end(self) -> None:
         """No more records will come: cursors get None after the last one."""
@@ -406,11 +402,6 @@ class Journal:
         if last >= self._marks.reserved:
             self._durability.request()
             raise JournalError("no reserved numbers are left", errno.EAGAIN)
-
-    def _keep_active(self) -> None:
-        """There is always a segment with room for control records."""
-        if not self.store.segments and self._marks.reserved:
-            self.store.start_empty(self._next)
 
     def _release(self) -> None:
         self.store.release()

@@ -15,7 +15,7 @@ from s0d.journal.disk import Disk, opened, read_fully, write_fully
 from s0d.journal.load import Damage, Loaded, load_segment
 from s0d.journal.mark import Mark, boot_id, read_mark
 from s0d.journal.record import MAX_SEQ
-from s0d.journal.rounds import NEW_SUFFIX
+from s0d.journal.rounds import NEW_SUFFIX, SUSPECT_SUFFIX, rewrite, trust
 from s0d.journal.segment import Segment
 
 JUMP = 1 << 32
@@ -97,6 +97,7 @@ def recover(
         disk, directory, session_id, full=False, ceiling=ceiling(mark, trusted)
     )
     report = RecoveryReport(foreign=foreign, mark_lost=not trusted)
+    begun = loaded[0].segment.first if loaded else None
     loaded = _put_newest_in_order(disk, directory, loaded, report)
     newest_ns = 0
     for one in loaded:
@@ -104,15 +105,17 @@ def recover(
         one.segment.newest_ns = newest_ns = one.segment.newest_ns or newest_ns
         _estimate_ages(one.segment, clock(), wall_ns)
     last = loaded[-1].segment.last if loaded else 0
-    recovered = _decide(mark, last, loaded, report)
+    recovered = _decide(mark, last, loaded, begun, report)
     if report.unclean:
         _sync_all(disk, directory, recovered)
     return recovered
 
 
 def _decide(
-    mark: Mark | None, last: int, loaded: list[Loaded], report: RecoveryReport
+    mark: Mark | None, last: int, loaded: list[Loaded], begun: int | None, report: RecoveryReport
 ) -> Recovered:
+    """``begun``: the first number of the first file, whatever was in it. Those before it were
+    given up by retention, or lost so long ago that it has been told."""
     reason = "unclean_end"
     lost_from: int | None = last + 1
     if mark is None or report.mark_lost:
@@ -124,7 +127,7 @@ def _decide(
         report.unclean = True
         following = max(mark.reserved, last + 1)
         if not loaded:
-            lost_from = mark.next
+            lost_from = begun or mark.next
     else:
         following = mark.next
         # Retention may have taken everything; else what is missing was lost.
@@ -200,7 +203,7 @@ def _make_room_aside(disk: Disk, directory: int) -> None:
 
 
 def _is_own(name: str) -> bool:
-    return name == "mark" or name.endswith((*_ASIDE_SUFFIXES, KEPT_SUFFIX))
+    return name == "mark" or name.endswith((*_ASIDE_SUFFIXES, KEPT_SUFFIX, SUSPECT_SUFFIX))
 
 
 def _estimate_ages(segment: Segment, now: float, wall_ns: int) -> None:
@@ -214,9 +217,15 @@ def _sync_all(disk: Disk, directory: int, recovered: Recovered) -> None:
 
     After a reboot what was read came from the disk: nothing to sync but this program's own cut.
     """
-    if not recovered.report.mark_lost and recovered.mark.boot != boot_id():
-        return
-    for segment in recovered.segments:
-        with opened(disk, directory, segment.name) as fd:
-            disk.fdatasync(fd)
-    disk.fsync(directory)
+    names = [name for name in disk.listdir(directory) if name.endswith(SUSPECT_SUFFIX)]
+    suspects = {name.removesuffix(SUSPECT_SUFFIX) for name in names}
+    if recovered.report.mark_lost or recovered.mark.boot == boot_id():
+        for segment in recovered.segments:
+            if segment.name in suspects:
+                rewrite(disk, directory, segment)
+                continue
+            with opened(disk, directory, segment.name) as fd:
+                disk.fdatasync(fd)
+        disk.fsync(directory)
+    for name in suspects:
+        trust(disk, directory, name)

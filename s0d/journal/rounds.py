@@ -3,12 +3,13 @@
 A failed ``fdatasync`` is never simply repeated: the kernel may have dropped the pages and would
 then report success. The file is retired from writing, and the next round writes it anew from what
 can still be read (new file, fsync, rename, fsync of the directory); only then its numbers count as
-durable. Until that works, waiters get the error.
+durable. Until that works, waiters get the error. Should the process die first, an empty file beside
+the segment tells the next one, to which the kernel would report success too.
 """
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from s0d.journal.disk import Disk, opened, opened_directory, read_fully, write_fully
@@ -19,6 +20,7 @@ from s0d.journal.segment import Segment, SharedFile
 _COPY = 1024 * 1024
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 NEW_SUFFIX = ".new"
+SUSPECT_SUFFIX = ".suspect"
 
 
 @dataclass(slots=True, eq=False)
@@ -85,35 +87,46 @@ class Plan:
             if dirty.segment.removed:
                 return  # by retention: nobody can ask for it any more
             if dirty.suspect:
-                rewrite(disk, self.path, dirty)
+                with opened_directory(disk, self.path) as directory:
+                    rewrite(disk, directory, dirty.segment)
             else:
                 disk.fdatasync(dirty.file.fd)
         except OSError as error:
             if not dirty.segment.removed:
                 self.failed.append(dirty)
                 self.error = self.error or error
+                _leave_word(disk, self.path, dirty.segment)
 
 
-def rewrite(disk: Disk, path: str, dirty: DirtyFile) -> None:
+def rewrite(disk: Disk, directory: int, segment: Segment) -> None:
     """Give a segment whose sync failed a new, durable file with the same content."""
-    name = dirty.segment.name
-    size = dirty.segment.size
-    with opened_directory(disk, path) as directory:
-        with (
-            opened(disk, directory, name) as old,
-            opened(
-                disk, directory, name + NEW_SUFFIX, os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            ) as new,
-        ):
-            # The size as it was counted: what a failed append left behind it is not copied.
-            for offset in range(0, size, _COPY):
-                part = read_fully(disk, old, min(_COPY, size - offset), offset)
-                write_fully(disk, new, part, offset)
-            disk.fsync(new)
-        disk.rename(directory, name + NEW_SUFFIX, name)
-        if dirty.segment.removed:  # on the loop, meanwhile: the rename has brought it back
-            disk.unlink(directory, name)
-        disk.fsync(directory)
+    name, size = segment.name, segment.size
+    with (
+        opened(disk, directory, name) as old,
+        opened(disk, directory, name + NEW_SUFFIX, _NEW_FLAGS) as new,
+    ):
+        # The size as it was counted: what a failed append left behind it is not copied.
+        for offset in range(0, size, _COPY):
+            part = read_fully(disk, old, min(_COPY, size - offset), offset)
+            write_fully(disk, new, part, offset)
+        disk.fsync(new)
+    disk.rename(directory, name + NEW_SUFFIX, name)
+    if segment.removed:  # on the loop, meanwhile: the rename has brought it back
+        disk.unlink(directory, name)
+    disk.fsync(directory)
+    trust(disk, directory, name)
+
+
+def _leave_word(disk: Disk, path: str, segment: Segment) -> None:
+    """For the next process in this boot: it needs no sync to be seen by that one."""
+    with suppress(OSError), opened_directory(disk, path) as directory:
+        disk.close(disk.open(directory, segment.name + SUSPECT_SUFFIX, _NEW_FLAGS))
+
+
+def trust(disk: Disk, directory: int, name: str) -> None:
+    """Take the word back: the segment ``name`` is durable, or gone."""
+    with suppress(FileNotFoundError):
+        disk.unlink(directory, name + SUSPECT_SUFFIX)
 
 
 def _sync_names(disk: Disk, path: str) -> None:

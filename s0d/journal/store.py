@@ -14,6 +14,7 @@ from s0d.journal.durability import Durability
 from s0d.journal.errors import JournalError
 from s0d.journal.load import read_index
 from s0d.journal.record import GAP, Entry, Limits, Record, encode_record
+from s0d.journal.rounds import SUSPECT_SUFFIX
 from s0d.journal.segment import Segment, SegmentWriter, SharedFile, writev_fully
 
 _MIN_SEGMENT = 16 * 1024
@@ -179,21 +180,27 @@ class Store:
             self.writer.keep_room()
 
     def remove_oldest(self) -> bool:
-        """Unlink the oldest segment that holds anything. False: there is none."""
+        """Unlink the oldest segment that holds anything. False: there is none.
+
+        The newest one only once it has a successor, whose name says how far the numbers had gone:
+        else what retention took would be told as lost after a crash. Raises ``OSError``.
+        """
         segment = self.oldest
         if segment is None:
             return False
-        segment.removed = True  # before the unlink: see rewrite() in durability
+        if segment is self.segments[-1]:
+            self._begin_successor(segment)
+        segment.removed = True  # before the unlink: see rewrite() in rounds
         try:
             self._unlink(segment.name)
         except OSError:
             segment.removed = False
             raise
+        if segment.suspect:
+            with suppress(OSError):  # left behind it costs nothing; the next opening removes it
+                self._unlink(segment.name + SUSPECT_SUFFIX)
         del self.segments[0]
         self.durability.forget(segment)
-        if self.writer is not None and self.writer.segment is segment:
-            self.writer.file.release()
-            self.writer = None
         self.durability.renamed()
         return True
 
@@ -274,11 +281,20 @@ class Store:
         self.writer = writer
         writer.keep_room()
 
+    def _begin_successor(self, segment: Segment) -> None:
+        writer = self._start(segment.last + 1)
+        if self.writer is not None:
+            self._install(writer)
+            writer.keep_room()
+        else:  # nobody writes; the one who does will start it anew
+            writer.file.release()
+            self.segments.append(writer.segment)
+
     def _install(self, writer: SegmentWriter) -> None:
         """Make a new segment the active one."""
-        old = self.writer
-        if old is not None and old.segment.count == 0:
-            self._drop_empty(old)
+        newest = self.segments[-1] if self.segments else None
+        if newest is not None and newest.first == writer.segment.first:
+            self._drop_empty(newest)
         else:
             self.seal()
         self.writer = writer
@@ -286,13 +302,12 @@ class Store:
         self.durability.wrote(writer.segment, writer.file, self.durability.latest)
         self.durability.renamed()
 
-    def _drop_empty(self, old: SegmentWriter) -> None:
-        """An empty segment that cannot be written: its successor has the same name."""
-        self.writer = None
-        self.segments.remove(old.segment)
-        old.segment.removed = True
-        self.durability.forget(old.segment)
-        old.file.release()
+    def _drop_empty(self, segment: Segment) -> None:
+        """One that holds nothing and cannot be written; its successor has taken its name."""
+        self.segments.remove(segment)
+        segment.removed = True
+        self.durability.forget(segment)
+        self.release()
 
     def _commit(self, writer: SegmentWriter, run: Run) -> None:
         if run.new:

@@ -11,6 +11,7 @@ import pytest
 
 from s0d.journal import (
     GAP,
+    Entry,
     Journal,
     JournalError,
     Limits,
@@ -19,8 +20,9 @@ from s0d.journal import (
     write_atomically,
 )
 from s0d.journal.disk import opened, opened_directory
+from s0d.journal.rounds import SUSPECT_SUFFIX
 from tests.journal.disks import FailDisk, SimDisk, Stopped
-from tests.journal.tools import SESSION, contents, control, create, output, reopen, seqs
+from tests.journal.tools import SESSION, Clock, contents, control, create, output, reopen, seqs
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE)
 SMALL = Limits(256 * 1024)
@@ -211,6 +213,24 @@ async def test_a_failed_sync_is_told_and_then_repaired(path: Path) -> None:
     journal.close()
 
 
+async def test_a_failed_sync_is_known_to_the_next_process() -> None:
+    """To that one the kernel reports success: the pages count as clean."""
+    sim = SimDisk()
+    journal = create(PATH, sim)
+    journal.append([control(1), output(5_000)])  # the next record lies in another sector
+    sim.fail_syncs = 1
+    with pytest.raises(JournalError):
+        await journal.wait_durable()
+    sim.crash()
+    journal = reopen(PATH, sim)
+    assert journal.recovery.damage == []
+    sim.power_cut()
+    journal = reopen(PATH, sim)
+    assert seqs(r for r in await contents(journal) if r.type != GAP) == [1, 2]
+    journal.close()
+    assert not [name for name in sim.files(PATH) if name.endswith(SUSPECT_SUFFIX)]
+
+
 async def test_a_sync_that_keeps_failing_never_acknowledges(path: Path) -> None:
     disk = SimDisk()
     journal = create(path, disk)
@@ -298,11 +318,21 @@ async def test_the_process_ends_at_each_operation(after: bool) -> None:
 
 
 def live(path: str, disk: FailDisk, said: dict[int, bytes]) -> None:
-    journal = create(path, disk, limits=SMALL)
+    clock = Clock()
+    journal = create(path, disk, limits=SMALL, clock=clock)
+
+    def append(*entries: Entry) -> None:
+        block = journal.append(entries)
+        said.update({r.seq: r.fields["data"] for r in block.records})
+
     for n in range(18):
         size = (100, 9_000, 40_000)[n % 3]
-        block = journal.append([output(size, n), output(10, n)])
-        said.update({r.seq: r.fields["data"] for r in block.records})
+        append(output(size, n), output(10, n))
+    append(*[output(40_000, n) for n in range(9)])  # more than is retained: all else goes for it
+    journal.set_limits(Limits(SMALL.max_bytes, 60))
+    clock.now += 61
+    assert journal.retire(clock()) is None  # all goes
+    append(output(10, 1))
     journal.close()
 
 

@@ -400,3 +400,20 @@ def test_files_are_private(path: Path) -> None:
     with pytest.raises(JournalError) as caught:
         reopen(path)
     assert caught.value.errno == errno.ELOOP
+
+
+def test_a_dormant_journal_that_gave_up_everything_has_lost_nothing(path: Path) -> None:
+    clock = Clock()
+    limits = Limits(1 << 20, 60)
+    journal = create(path, limits=limits, clock=clock)
+    journal.append([control(1), control(2)])
+    journal.close()
+    journal = reopen(path, limits=limits, clock=clock, reserve=False)
+    clock.now += 61
+    assert journal.retire(clock()) is None
+    assert (journal.dormant, journal.earliest, journal.latest) == (True, 3, 2)
+    journal.close(clean=False)
+    journal = reopen(path, limits=limits, clock=clock)
+    assert journal.recovery.gap is None
+    assert journal.append([control(3)]).first == journal.earliest == 3
+    journal.close()

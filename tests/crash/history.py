@@ -24,11 +24,10 @@ def check_history(session: KnownSession, events: list[Event]) -> None:
 
 def _check_numbers(session: KnownSession, events: list[Event]) -> None:
     """Contiguous but for what is said to be lost; nothing that was seen is lost."""
-    due = events[0].seq
+    due = _first(events[0])
     for event in events:
-        first = event.seq
+        first = _first(event)
         if event.fields["type"] == "journal.gap":
-            first = event.fields["first"]
             assert event.fields["last"] == event.seq
             assert event.fields["reason"] == "unclean_end", event.raw
             shown = [n for n in session.seen if first <= n < event.seq]
@@ -37,6 +36,11 @@ def _check_numbers(session: KnownSession, events: list[Event]) -> None:
         due = event.seq + 1
     missing = [n for n in session.seen if n >= due]
     assert not missing, f"{missing[:10]} were seen and are not there"
+
+
+def _first(event: Event) -> int:
+    """The first number that it stands for."""
+    return int(event.fields.get("first", event.seq))
 
 
 def _check_attempts(events: list[Event], whole: bool) -> None:

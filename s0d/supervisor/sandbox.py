@@ -102,6 +102,23 @@ class Sandbox:
     def aging(self, journal: Journal, max_age_seconds: int) -> None:
         self.aging_out.add(journal, max_age_seconds)
 
+    # -- suspension --------------------------------------------------------------------------
+
+    @property
+    def suspended(self) -> bool:
+        """Is its runtime away, or standing still?  Then what is listed is what was last known."""
+        return False
+
+    async def wake(self) -> bool:
+        """Make the sandbox run; True where it ran already.
+
+        For whoever needs the processes (attach, create, kill, exec, resume), before they do what
+        they came for.  Of several at once one wakes it, and all return when it runs.  Raises
+        `SandboxConflict` where the sandbox must not be resumed.
+        """
+        await trio.lowlevel.checkpoint()
+        return True
+
     # -- sessions ----------------------------------------------------------------------------
 
     def session(self, session_id: str) -> Session:

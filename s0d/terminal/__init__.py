@@ -26,11 +26,13 @@ width      columns of a character
 snapshot   what a person sees, as data; text, HTML and ANSI of it
 repaint    a screen as escape sequences
 skim       what of a flood need not be drawn
+settings   what stays set of output that is left out
 screen     the face of it all: ``Screen``
 ========== =========================================================================
 """
 
 from s0d.terminal.screen import Screen
+from s0d.terminal.settings import Settings
 from s0d.terminal.snapshot import Cursor, Modes, Run, Snapshot
 
-__all__ = ["Cursor", "Modes", "Run", "Screen", "Snapshot"]
+__all__ = ["Cursor", "Modes", "Run", "Screen", "Settings", "Snapshot"]

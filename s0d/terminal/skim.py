@@ -18,13 +18,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from s0d.terminal.settings import Settings, colours_of
+
 _RISKY_ESC: Final = re.compile(rb"\x1b(?!\[[0-9;:]{0,200}[mK])")
 _LONGEST: Final = 256
 """More than any sequence that ``_RISKY_ESC`` looks ahead for."""
 _BLOCK: Final = 1 << 16
 
-_SGR: Final = re.compile(rb"\x1b\[[0-9;:]{0,200}m")
-_RESETS: Final = (b"\x1b[m", b"\x1b[0m")
 _C1: Final = re.compile(rb"\xc2[\x80-\x9f]")
 _WHOLE: Final = re.compile(
     rb"\x1b(?:\[[0-?]{0,200}[ -/]{0,4}[@-~]|[ -/]{1,4}[0-~]|[0-OQ-WYZ\\`-jl-~])"
@@ -35,17 +35,8 @@ _HAZARD: Final = re.compile(
     rb"|\[[0-9;]*r)"  # margins
 )
 
-_STATE: Final = re.compile(
-    rb"\x1b(?:\[\??[0-9;]{0,200}[hlr]|\[[>!][0-9;]{0,200}[mnp]|\[[0-6]? q|\[[?0-9]{0,2}[gW]"
-    rb"|[=>c]|[()*+][0-9A-Z]|\][012];[^\x00-\x1f]{0,4000}(?:\x07|\x1b\\))"
-)
-"""What sets something that stays, but for SGR and the shifts. Saved cursors and tab stops that
-were set by moving there are lost with the output that was left out."""
-_SHIFTS: Final = (b"\x0f", b"\x0e", b"\x1bn", b"\x1bo")
-_MAX_STATE: Final = 4096
 _MAX_TRIES: Final = 8
 _FRESH: Final = re.compile(rb"\x1b(?:c|\[[23]J|\[\?1049[hl])")
-_CLEAR: Final = b"\x1b[0m\x1b[2J\x1b[3J\x1b[H"
 
 
 def first_line_end(data: bytes) -> int:
@@ -69,7 +60,7 @@ def skip_lines(data: bytes, lines: int) -> bytes:
             start = _end_of_risk(data, last)
             if start is None or cut - start < len(data) // 64:
                 return data
-            return b"".join((data[:start], b"\r\n", _attributes(data[start:cut]), data[cut:]))
+            return b"".join((data[:start], b"\r\n", colours_of(data[start:cut]), data[cut:]))
         end = last
     return data
 
@@ -121,21 +112,6 @@ def _last_risky_escape(data: bytes, stop: int) -> int:
     return -1
 
 
-def _attributes(skipped: bytes) -> bytes:
-    """SGR sequences with the effect of all those in ``skipped``.
-
-    Of equal ones the last is enough: every attribute still gets its last setting.
-    """
-    start = max(skipped.rfind(reset) for reset in _RESETS)
-    if start < 0:
-        start = skipped.find(b"\x1b")
-    return b"".join(_last_of_each(_SGR.findall(skipped, start))) if start >= 0 else b""
-
-
-def _last_of_each(sequences: list[bytes]) -> list[bytes]:
-    return list(dict.fromkeys(reversed(sequences)))[::-1]
-
-
 def cut(data: bytes, limit: int) -> bytes:
     """At most about ``limit`` bytes of the end of ``data``, from a safe point on.
 
@@ -144,11 +120,9 @@ def cut(data: bytes, limit: int) -> bytes:
     sets), each once, and a clear screen: a picture of what is left, not a mixture.
     """
     start = _safe_point(data, len(data) - limit)
-    skipped = data[:start]
-    modes = _last_of_each(_STATE.findall(skipped))[-_MAX_STATE:]
-    shift = max(_SHIFTS, key=skipped.rfind)
-    state = [*modes, shift if shift in skipped else b""]
-    return b"".join((b"\x18", *state, _CLEAR, _attributes(skipped), data[start:]))
+    skipped = Settings()
+    skipped.take(data[:start])
+    return skipped.anew() + data[start:]
 
 
 def _safe_point(data: bytes, start: int) -> int:

@@ -81,7 +81,8 @@ _COMMON = st.one_of(
     st.tuples(_NUMBERS, st.sampled_from("@ABCDEFGJKPXST")).map(lambda at: "\x1b[{}{}".format(*at)),
     _PLACES,
     st.sampled_from(["\x1b[2;5r", "\x1b[r", "\x1b[1;3r", "\x1b7", "\x1b8"]),
-    st.sampled_from(["\x1b[4h", "\x1b[4l", "\x1b(0", "\x1b(B"]),
+    # Nor inserting then: tmux makes the room before it wraps.
+    st.sampled_from(["\x1b[3G\x1b[4hab\x1b[4l", "\x1b(0", "\x1b(B"]),
     st.sampled_from(["", "0", "1", "31", "42", "38;5;99", "7"]).map(lambda n: f"\x1b[{n}m"),
 )
 

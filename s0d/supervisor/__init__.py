@@ -24,6 +24,8 @@ module          owns
 `change`        waiting for a condition over state
 `screens`       the screens of terminals, fed from the journal while somebody looks
 `feeding`       catching a screen up in slices, without what cannot show any more
+`past`          what was set in output that is too far back to be drawn
+`turns`         long work on the loop, in turns with everybody else
 `keys`          keys as the bytes that a terminal sends for them
 `patterns`      texts and regular expressions in output that arrives in pieces
 `waiting`       waiting for a phase, an exit, output, a screen, a port

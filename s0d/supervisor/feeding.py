@@ -40,6 +40,11 @@ class Feeder:
         self._parts: list[bytes] = []
         self._size = 0
 
+    def begin(self, past: bytes, rows: int, cols: int) -> Iterator[None]:
+        """Go on with a clear screen of this size, after `past` in place of what was left out."""
+        self.screen.resize(rows, cols)
+        yield from self.screen.catch_up(past, slice_bytes=_SLICE)
+
     def take(self, data: bytes, following: int) -> Iterator[None]:
         """The next output, of which `following` bytes are still to come before `flush`."""
         self._parts.append(data)

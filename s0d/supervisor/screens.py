@@ -5,13 +5,13 @@ looks brings it up to date first, in slices with a checkpoint between, so that n
 longer than a slice takes.  What a look that was cancelled has left to do, the next one does.
 
 A screen that is not up to date starts at most `SPAN` bytes back in the journal; what came before is
-then said to be cut (`history_cut`).  `terminal.resized` events apply where they stand between the
+then said to be cut (`history_cut`), and is only searched for modes and the like, as far back as
+`REACH` bytes and `MAX_EVENTS` events.  `terminal.resized` events apply where they stand between the
 output, so a screen that is made later equals one that was looked at all the time.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,6 +28,8 @@ from s0d.terminal import Screen, Snapshot
 
 from .change import Change
 from .feeding import Feeder
+from .past import Past
+from .turns import Turns
 
 if TYPE_CHECKING:
     from .session import Session
@@ -40,13 +42,12 @@ KEEP: Final = 300.0
 """Seconds that a screen stays in memory when nobody has looked at it."""
 SPAN: Final = 4 << 20
 """Bytes of journal that a look goes back, about."""
-TURN: Final = 0.001
-"""Seconds of feeding between two turns of the others: an echo takes several of them."""
-BURST: Final = 0.1
-"""Seconds after which a look that takes long leaves half of the time to the others."""
+REACH: Final = 64 << 20
+"""Bytes of journal that are searched for what stays set: a journal of the default size."""
+MAX_EVENTS: Final = 1 << 15
+"""Events searched: what a small one costs does not depend on its size."""
 _READ: Final = 1 << 20
-# Cancels a sequence that was cut off, and clears: what follows is no part of what stands there.
-_ANEW: Final = b"\x18\x1b[0m\x1b[2J\x1b[3J\x1b[H"
+_TRIES: Final = 3
 
 
 class View(NamedTuple):
@@ -125,37 +126,46 @@ class AttemptScreen:
 
     async def _catch_up(self) -> None:
         await self._finish()
-        records = await self._read()
+        past, records = await self._read()
         if records:
-            self._work = self._steps(records)
+            self._work = self._steps(past, records)
             await self._finish()
 
     async def _finish(self) -> None:
-        turn = began = time.perf_counter()
+        turns = Turns()
         for _ in self._work:
-            now = time.perf_counter()
-            if now - turn >= TURN:
-                # A checkpoint gives each of the others one step, a nap as many as they need.
-                await trio.sleep(0 if now - began < BURST else TURN)
-                turn = time.perf_counter()
+            await turns.rest()
 
-    async def _read(self) -> list[Record]:
-        """All events up to now, from where it stopped or from where the journal's end begins."""
-        journal = self._session.journal
+    async def _read(self) -> tuple[bytes, list[Record]]:
+        """All events up to now, from where it stopped or from where the journal's end begins.
+
+        In the latter case also what brings the screen to what was set before that.
+        """
         while True:
-            start = _start(journal, self._position)
             try:
-                records = await self._read_from(start, journal.latest)
+                past, start = await self._leave_out()
+                return past, await self._read_from(start, self._session.journal.latest)
             except CursorExpired:
-                await trio.lowlevel.checkpoint()
-                continue  # retention went by: look again from what is left
+                await trio.lowlevel.checkpoint()  # retention went by: look again from what is left
             except JournalError:
                 if self._session.removing:  # its files are going away: it stays as it is
-                    return []
+                    return b"", []
                 raise
-            if start > self._position and self._position:
-                self._jump()
-            return records
+
+    async def _leave_out(self) -> tuple[bytes, int]:
+        """The event to read on after, and what stands for what is left out before it."""
+        journal, position = self._session.journal, self._position
+        start = _start(journal, position, SPAN)
+        if start == position:
+            return b"", start
+        past = Past(self.attempt_id)
+        done = max(_start(journal, position, REACH), start - MAX_EVENTS)
+        for _ in range(_TRIES):
+            await past.read(journal, done, start)
+            done, start = start, _start(journal, position, SPAN)  # it was written to meanwhile
+            if start == done:
+                break
+        return past.settings.anew(), done
 
     async def _read_from(self, start: int, last: int) -> list[Record]:
         records: list[Record] = []
@@ -170,15 +180,11 @@ class AttemptScreen:
                 records += block.records
         return records
 
-    def _jump(self) -> None:
-        """Output was left out between what the screen shows and what comes next."""
-        self._cut = True
-        screen = self._feeder.screen
-        screen.feed(_ANEW)
-        screen.resize(*_size(self._session, self._attempt))
-
-    def _steps(self, records: list[Record]) -> Iterator[None]:
-        """Feed the events; a yield wherever others may run."""
+    def _steps(self, past: bytes, records: list[Record]) -> Iterator[None]:
+        """Feed the events, with `past` for those left out; a yield wherever others may run."""
+        if past:
+            self._cut = True
+            yield from self._feeder.begin(past, *_size(self._session, self._attempt))
         ours = [r for r in records if self._shows(r)]
         following = sum(len(r.fields["data"]) for r in ours if r.type == ev.OUTPUT)
         seq = self.seq
@@ -293,17 +299,17 @@ def _size(session: Session, attempt: AttemptRecord) -> tuple[int, int]:
     return (terminal.rows, terminal.cols) if terminal else (24, 80)
 
 
-def _start(journal: Journal, position: int) -> int:
-    """Where to read on after `position`: further on where more than `SPAN` bytes follow it."""
+def _start(journal: Journal, position: int, span: int) -> int:
+    """Where to read on after `position`: further on where more than `span` bytes follow it."""
     start, size = journal.latest, 0
     for segment in reversed(journal.store.segments):
         if segment.first <= position + 1:
             return position
         start = segment.first - 1
         size += segment.end
-        if size >= SPAN:
+        if size >= span:
             # Records of one size are taken for granted: being wrong only costs time.
-            share = (size - SPAN) / segment.end
+            share = (size - span) / segment.end
             start += int((segment.last - start) * share)
             break
     return start

@@ -20,6 +20,9 @@ _STATE: Final = re.compile(
     rb"|[=>cno]|[()*+][0-9A-Z]|\][012];[^\x00-\x1f]{0,4000}(?:\x07|\x1b\\))"
 )
 """What sets something that stays, but for SGR, SO and SI."""
+_UNFINISHED: Final = re.compile(
+    rb"\x1b(?:\[[0-?]{0,200}[ -/]{0,4}|[()*+]|\](?:[012](?:;[^\x00-\x1f]{0,4000}\x1b?)?)?)?\Z"
+)
 _SGR: Final = re.compile(rb"\x1b\[[0-9;:]{0,200}m")
 _SGR_RESETS: Final = (b"\x1b[m", b"\x1b[0m")
 _RESETS: Final = frozenset({b"\x1b[!p", b"\x1bc"})
@@ -52,7 +55,8 @@ class Settings:
             _keep(self._modes, sequence[:3] if sequence[1:2] == b"]" else sequence, sequence)
         if escapes:
             self._take_colours(data, rare & _RESETS)
-        self._unfinished = _end(data) if escapes else b""
+        unfinished = _UNFINISHED.search(data, max(len(data) - _LONGEST, 0)) if escapes else None
+        self._unfinished = unfinished[0] if unfinished else b""
 
     def _take_colours(self, data: bytes, resets: Iterable[bytes]) -> None:
         reset, colours = _colours(data, resets)
@@ -105,13 +109,3 @@ def _last_shift(data: bytes, others: Iterable[bytes]) -> bytes:
     if at < 0:
         return b""
     return _SHIFTS[0] if shift in _RESETS else shift
-
-
-def _end(data: bytes) -> bytes:
-    """From the last sequence on, which may go on in what follows; also where it has ended."""
-    lowest = max(len(data) - _LONGEST, 0)
-    last = data.rfind(b"\x1b", lowest)
-    if last == len(data) - 1 and last > 0:
-        # It may be the end of a title, "ESC \\", and not the beginning of something.
-        last = max(data.rfind(b"\x1b", lowest, last), lowest)
-    return data[last:] if last >= 0 else b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -153,9 +154,11 @@ async def test_many_lookers_at_once_see_the_same(session: TerminalSession) -> No
     assert all(view is views[0] for view in views)
 
 
-async def test_others_run_while_a_screen_catches_up(session: TerminalSession) -> None:
-    for start in range(0, len(MOVING), 60_000):
-        session.write(MOVING[start : start + 60_000])
+@pytest.mark.parametrize("far", [False, True], ids=["drawn", "searched"])
+async def test_others_run_while_a_screen_catches_up(session: TerminalSession, far: bool) -> None:
+    for _ in range(40 if far else 1):
+        for start in range(0, len(MOVING), 60_000):
+            session.write(MOVING[start : start + 60_000])
     turns = 0
 
     async def other() -> None:
@@ -164,11 +167,13 @@ async def test_others_run_while_a_screen_catches_up(session: TerminalSession) ->
             await trio.lowlevel.checkpoint()
             turns += 1
 
+    began = time.thread_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(other)
         await look(Screens(), session)
         nursery.cancel_scope.cancel()
-    assert turns >= 50
+    # An echo takes some five of them, and has 10 ms.
+    assert turns >= (time.thread_time() - began) / 0.002
 
 
 # -- history that is too long, or not there --------------------------------------------------
@@ -190,12 +195,104 @@ async def test_only_the_end_of_a_long_history_is_read(session: TerminalSession) 
     session.journal.cursor = cursor  # type: ignore[method-assign]
     session.resize(12, 60)
     view = await look(Screens(), session, 1000)
-    [events] = read
+    searched, events = read
+    assert searched == session.journal.latest  # from the beginning on
     assert 0.8 * module.SPAN < events * len(LINES) < 1.3 * module.SPAN
     expected = screen_of(LINES)
     expected.resize(12, 60)
     assert view.snapshot.text() == screen_of(LINES, rows=12, cols=60).snapshot(1000).text()
     assert not view.snapshot.history_cut  # all that can be seen is there
+
+
+SET = (
+    b"\x1b[?1049h\x1b[?1h\x1b=\x1b[?2004h\x1b[?1002h\x1b[?1006h\x1b]2;title\x1b\\"
+    b"\x1b[5 q\x1b[?25l\x1b[3;20r\x1b[4h"
+)
+
+
+def set_in(view: View) -> Any:
+    shot = view.snapshot
+    return shot.modes, shot.title, shot.margins, shot.alternate, shot.cursor.shape
+
+
+@pytest.mark.parametrize("split", [len(SET), 1, 5])
+async def test_what_was_set_long_ago_is_known_at_the_first_look(
+    session: TerminalSession, split: int
+) -> None:
+    session.write(*(SET[at : at + split] for at in range(0, len(SET), split)))
+    for _ in range(30):
+        session.write(MOVING)
+    assert sum(segment.end for segment in session.journal.store.segments) > 2 * module.SPAN
+    view = await look(Screens(), session)
+    assert view.snapshot.history_cut
+    assert set_in(view) == set_in(View("", 0, screen_of(SET).snapshot()))
+    assert view.snapshot.lines[2:20] == screen_of(SET, MOVING, MOVING).snapshot().lines[2:20]
+
+
+async def test_what_was_set_while_nobody_looked_is_known_too(session: TerminalSession) -> None:
+    screens = Screens()
+    session.write(b"\x1b[?2004h\x1b[?1000h\x1b]2;old\x07before")
+    await look(screens, session)
+    session.write(b"\x1b[?2004l\x1b]2;new\x07\x1b[2;5r")
+    session.resize(20, 70)
+    for _ in range(300):
+        session.write(LINES)
+    view = await look(screens, session)
+    assert set_in(view)[1:4] == ("new", (0, 19), False)
+    assert not view.snapshot.modes.bracketed_paste
+    assert view.snapshot.modes.mouse == "normal"
+
+
+async def test_what_another_attempt_set_does_not_count(session: TerminalSession) -> None:
+    session.write(SET)
+    session.begin(2)
+    session.write(b"\x1b[?1h")
+    session.write(b"\x1b[?2004h", stream="stdout")
+    for _ in range(300):
+        session.write(LINES)
+    view = await look(Screens(), session)
+    assert set_in(view) == set_in(View("", 0, screen_of(b"\x1b[?1h").snapshot()))
+
+
+async def test_how_far_back_is_searched_is_bounded(
+    session: TerminalSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.write(b"\x1b[?2004h")
+    for _ in range(300):
+        session.write(LINES)
+    session.write(b"\x1b[?1h")
+    for _ in range(300):
+        session.write(LINES)
+    for name, bound in (("REACH", 10 << 20), ("MAX_EVENTS", 250)):
+        with monkeypatch.context() as bounded:
+            bounded.setattr(module, name, bound)
+            modes = (await look(Screens(), session)).snapshot.modes
+        assert (modes.application_cursor, modes.bracketed_paste) == (True, False)
+    assert (await look(Screens(), session)).snapshot.modes.bracketed_paste
+
+
+async def test_a_search_goes_on_where_retention_has_gone_by(tmp_path: Path) -> None:
+    with terminal_session(tmp_path, max_bytes=8 << 20) as session:
+        for _ in range(180):
+            session.write(LINES)
+        session.write(b"\x1b[?1h")
+        for _ in range(100):
+            session.write(LINES)
+        original = session.journal.cursor
+        opened = 0
+
+        def cursor(after: int | None = None) -> Any:
+            nonlocal opened
+            opened += 1
+            if opened == 1:  # what was to be searched first goes at this moment
+                for _ in range(30):
+                    session.write(LINES)
+            return original(after)
+
+        session.journal.cursor = cursor  # type: ignore[method-assign]
+        modes = (await look(Screens(), session)).snapshot.modes
+        assert opened >= 3
+    assert modes.application_cursor
 
 
 async def test_a_screen_that_fell_far_behind_starts_anew_and_says_so(

@@ -82,6 +82,7 @@ def test_a_sequence_in_two_pieces_counts(split: int) -> None:
 def test_margins_go_with_a_change_of_size() -> None:
     taken = after(b"\x1b[2;5r")
     taken.resized()
+    taken.take(b"more")
     assert set_by(taken.anew()).margins == (0, ROWS - 1)
     taken.take(b"\x1b[3;4r")
     assert set_by(taken.anew()).margins == (2, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal as signals
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import trio
@@ -12,7 +13,7 @@ import trio
 from s0d.process import cgroup, proc
 from s0d.process.cgroup import CgroupLimits
 from s0d.process.patience import patiently
-from s0d.process.tree import KILL_PATIENCE, EndReport, Usage
+from s0d.process.tree import KILL_PATIENCE, EndReport, Usage, nothing
 
 _PASSES = 20
 _AT_ONCE = 64  # pidfds that are open at the same time
@@ -105,12 +106,18 @@ class CgroupTree:
                 await trio.lowlevel.wait_readable(poll)
 
     async def end(
-        self, grace: float, *, terminal: bool = False, signum: int = signals.SIGTERM
+        self,
+        grace: float,
+        *,
+        terminal: bool = False,
+        signum: int = signals.SIGTERM,
+        told: Callable[[], None] = nothing,
     ) -> EndReport:
         if grace > 0 and self.exists:
             last = [signum, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
             await patiently(self.thaw)
             await patiently(lambda: self._signal_all(*last))
+            told()
             with trio.move_on_after(grace):
                 await self.wait_empty()
                 return EndReport()

@@ -6,6 +6,7 @@ import functools
 import os
 import signal as signals
 import time
+from collections.abc import Callable
 
 import trio
 
@@ -15,7 +16,7 @@ from s0d.process.patience import patiently
 from s0d.process.proc import ProcStat
 from s0d.process.process import Process
 from s0d.process.scanner import Scanner, Snapshot, look
-from s0d.process.tree import KILL_PATIENCE, EndReport, Usage
+from s0d.process.tree import KILL_PATIENCE, EndReport, Usage, nothing
 
 _PASSES = 40
 _HUNT = 0.1  # seconds
@@ -90,11 +91,17 @@ class ProcTree:
             await wait_gone(members)
 
     async def end(
-        self, grace: float, *, terminal: bool = False, signum: int = signals.SIGTERM
+        self,
+        grace: float,
+        *,
+        terminal: bool = False,
+        signum: int = signals.SIGTERM,
+        told: Callable[[], None] = nothing,
     ) -> EndReport:
         if grace > 0:
             with trio.CancelScope(shield=True):  # never leave it half way, all stopped
                 await self._ask_to_end(signum, terminal)
+            told()
             with trio.move_on_after(grace):
                 await self.wait_empty()
                 return EndReport()

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import signal as signals
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 KILL_PATIENCE = 5.0  # seconds that a process may take to die of SIGKILL
+
+
+def nothing() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +59,17 @@ class Tree(Protocol):
         ...
 
     async def end(
-        self, grace: float, *, terminal: bool = False, signum: int = signals.SIGTERM
+        self,
+        grace: float,
+        *,
+        terminal: bool = False,
+        signum: int = signals.SIGTERM,
+        told: Callable[[], None] = nothing,
     ) -> EndReport:
         """End the tree: `signum` (a terminal's: SIGHUP too) and SIGCONT to all, then SIGKILL.
 
-        Returns as soon as all are gone.  `grace` is in seconds, 0 kills at once.
+        Returns as soon as all are gone.  `grace` is in seconds, 0 kills at once.  `told` is called
+        when all have been sent the first signal, if one is sent before SIGKILL.
         """
         ...
 

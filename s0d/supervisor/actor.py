@@ -101,6 +101,12 @@ class Actor:
             self.attempt.order_stop(StopOrder(reason, grace))
         return self.attempt
 
+    def order_kill(self, order: StopOrder) -> Attempt | None:
+        """End the current attempt, if there is one, no later than a stop under way would."""
+        if self.attempt is not None:
+            self.attempt.order_kill(order)
+        return self.attempt
+
     async def wait_launched(self) -> None:
         """Wait until a requested attempt has its process, or could not be started."""
         await self.change.wait_for(self._launched)

@@ -11,6 +11,7 @@ ended; what it wrote while it died is drained too; only then is the outcome give
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +23,11 @@ from s0d.journal import JournalError
 from s0d.model import event as ev
 from s0d.model.event import Draft, draft
 from s0d.model.session import Phase, SessionRecord
+from s0d.model.signals import signal_name
 from s0d.model.spec import ReadinessType, SessionSpec
 from s0d.process.errors import SpawnError
 from s0d.process.status import ExitStatus
-from s0d.process.tree import Usage
+from s0d.process.tree import EndReport, Usage
 
 from .change import Change
 from .launch import Host, Launch, LaunchPlan, Pump
@@ -34,10 +36,14 @@ from .recorder import Recorder
 
 
 class StopOrder(NamedTuple):
-    """End the attempt for `reason`, with at most `grace` seconds between SIGTERM and SIGKILL."""
+    """End the attempt for `reason`, with at most `grace` seconds between SIGTERM and SIGKILL.
+
+    A kill names its own first signal, and takes the place of an order in force.
+    """
 
     reason: str
     grace: float
+    signum: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,8 @@ class Attempt:
     `launched` is set when the process runs or could not be started, `ended` when its outcome has
     been recorded (both by the session's actor, which is told through `change`).  `proved` says that
     no process of it lives, which may be long before a full disk lets the end be recorded.
-    `survivors` names processes that outlived SIGKILL by 5 s.
+    `survivors` names processes that outlived SIGKILL by 5 s.  `told` is the last order whose first
+    signal all processes have been sent.
     """
 
     def __init__(
@@ -94,6 +101,7 @@ class Attempt:
         self.ended = False
         self.survivors: tuple[int, ...] = ()
         self.order: StopOrder | None = None
+        self.told: StopOrder | None = None
         self.status: ExitStatus | None = None
         self.began = trio.current_time()
         self._plan = plan
@@ -103,6 +111,7 @@ class Attempt:
         self._recorder = recorder
         self._change = change
         self.proved = False
+        self._kill_at = math.inf  # when the order in force sends SIGKILL
         self._open_pumps = 0
         self._ready = False
         self._matcher = _matcher(spec)
@@ -115,8 +124,21 @@ class Attempt:
     def order_stop(self, order: StopOrder) -> None:
         """End this attempt; the first order gives the reason."""
         if self.order is None:
-            self.order = order
-            self._change.notify()
+            self._take(order)
+
+    def order_kill(self, order: StopOrder) -> None:
+        """As `order_stop`, in place of one that is in force: its reason stays, and so does its time
+        where less is left of it.
+        """
+        if self.order is not None:
+            left = max(0.0, self._kill_at - trio.current_time())
+            order = order._replace(reason=self.order.reason, grace=min(order.grace, left))
+        self._take(order)
+
+    def _take(self, order: StopOrder) -> None:
+        self.order = order
+        self._kill_at = trio.current_time() + order.grace
+        self._change.notify()
 
     async def run(self, watch: Callable[[], Awaitable[None]]) -> Outcome:
         """Run the process to its end; `watch` runs beside it (the session's expiry)."""
@@ -177,12 +199,9 @@ class Attempt:
         return Outcome(_reason(order, self.status, usage), self.status, usage=usage)
 
     async def _end_tree(self, launch: Launch) -> None:
-        order = self.order
-        grace = float(self._spec.lifecycle.stop_grace_period_seconds)
-        if order is not None:
-            grace = order.grace
-            self._record_stopping(order)
-        report = await launch.end(grace)
+        report = None
+        while report is None:
+            report = await self._end_by(self.order, launch)
         if report.survivors:
             self.survivors = tuple(report.survivors)
             self._change.notify()
@@ -191,11 +210,41 @@ class Attempt:
         self.proved = True
         self._change.notify()
 
-    def _record_stopping(self, order: StopOrder) -> None:
+    async def _end_by(self, order: StopOrder | None, launch: Launch) -> EndReport | None:
+        """End the tree as ordered, or by itself after the leader's end; None where a kill came."""
+        grace = float(self._spec.lifecycle.stop_grace_period_seconds)
+        signum = None
+        if order is not None:
+            grace, signum = order.grace, order.signum
+            if self._record.phase is not Phase.STOPPING:
+                self._record_late(draft(ev.ATTEMPT_STOPPING, reason=order.reason))
+        report: EndReport | None = None
+        async with trio.open_nursery() as nursery:
+
+            async def until_killed() -> None:
+                await self._change.wait_for(lambda: self._is_overruled(order))
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(until_killed)
+            report = await launch.end(grace, signum, partial(self._note_told, order))
+            nursery.cancel_scope.cancel()
+        return report
+
+    def _is_overruled(self, order: StopOrder | None) -> bool:
+        return self.order is not order and self.order is not None and self.order.signum is not None
+
+    def _note_told(self, order: StopOrder | None) -> None:
+        self.told = order
+        if order is not None and order.signum is not None:
+            name = signal_name(order.signum)
+            self._record_late(draft(ev.SIGNAL_SENT, signal=name, reason=name))
+        self._change.notify()
+
+    def _record_late(self, event: Draft) -> None:
         # Kill first, record after: where the disk is full the event is left out, and the table
         # lets `attempt.exited` follow `running` directly.
         try:
-            self._recorder.record(draft(ev.ATTEMPT_STOPPING, reason=order.reason))
+            self._recorder.record(event)
         except JournalError as error:
             self._recorder.error = str(error)
 

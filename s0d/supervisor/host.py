@@ -6,7 +6,7 @@ import errno
 import hashlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 from msgspec import UNSET
@@ -29,7 +29,7 @@ from s0d.process.request import Identity, ResourceLimits, SpawnRequest
 from s0d.process.scanner import Scanner
 from s0d.process.spawner import Spawner
 from s0d.process.status import ExitStatus
-from s0d.process.tree import EndReport, Tree, Usage
+from s0d.process.tree import EndReport, Tree, Usage, nothing
 
 from .launch import LaunchPlan
 
@@ -200,9 +200,13 @@ class ProcessLaunch:
     def resize(self, size: TerminalSize) -> None:
         self._process.resize(size)
 
-    async def end(self, grace: float) -> EndReport:
+    async def end(
+        self, grace: float, signum: int | None = None, told: Callable[[], None] = nothing
+    ) -> EndReport:
+        if signum is not None:
+            return await self._tree.end(grace, signum=signum, told=told)
         terminal = self._process.terminal
-        return await self._tree.end(grace, terminal=terminal, signum=self._stop_signal)
+        return await self._tree.end(grace, terminal=terminal, signum=self._stop_signal, told=told)
 
     async def usage(self) -> Usage:
         if isinstance(self._tree, ProcTree):

@@ -14,7 +14,7 @@ from s0d.journal import Journal
 from s0d.model.spec import LimitsSpec, SessionSpec
 from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
-from s0d.process.tree import EndReport, Usage
+from s0d.process.tree import EndReport, Usage, nothing
 
 Emit = Callable[[list[bytes]], Awaitable[None]]
 
@@ -75,8 +75,13 @@ class Launch(Protocol):
     def signal(self, signum: int) -> None: ...
     def resize(self, size: TerminalSize) -> None: ...
 
-    async def end(self, grace: float) -> EndReport:
-        """End the whole tree: its stop signal, at most `grace` seconds, SIGKILL, proof."""
+    async def end(
+        self, grace: float, signum: int | None = None, told: Callable[[], None] = nothing
+    ) -> EndReport:
+        """End the whole tree: its stop signal, at most `grace` seconds, SIGKILL, proof.
+
+        With `signum` that signal alone comes first.  `told` is called when all have been sent it.
+        """
         ...
 
     async def usage(self) -> Usage:

@@ -7,6 +7,7 @@ Commands may be called by any task.  They return when what they promise is durab
 from __future__ import annotations
 
 import hashlib
+import signal
 from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
@@ -35,10 +36,11 @@ from s0d.process.tree import Usage
 from s0d.wire.session import SessionView, view_session
 
 from .actor import Actor
-from .attempt import Attempt
+from .attempt import Attempt, StopOrder
 from .launch import Host, Launch
 
 DURABLE_WITHIN: Final = 30.0  # seconds that a caller waits for the disk
+_ENDED: Final = frozenset({Phase.STOPPED, Phase.EXITED, Phase.FAILED, Phase.SUSPENDED})
 
 
 class Accepted(NamedTuple):
@@ -188,6 +190,39 @@ class Session:
         elif self.phase is not Phase.STOPPED:
             self._command(draft(ev.SESSION_STOPPED, reason="desired_state_stopped"))
         await self.wait_durable(self.journal.latest)
+
+    async def kill(self, signum: int, grace: float) -> None:
+        """End it for good: `signum` to every process, SIGKILL after `grace` seconds (0: at once).
+
+        Desired state `stopped`, as by `stop`, but returns when the signal has been sent.  What
+        rests already stays as it is.
+        """
+        if self.phase in _ENDED:
+            return
+        await self._prepare()
+        self._check_present()
+        await self._actor.wait_launched()
+        self._check_present()
+        if self.phase in _ENDED:
+            return
+        self._want(DesiredState.STOPPED)
+        self._actor.cancel_start()
+        order = StopOrder("killed", 0.0 if signum == signal.SIGKILL else grace, signum)
+        attempt = self._actor.order_kill(order)
+        if attempt is not None:
+            await self._wait_told(attempt)
+        elif self.phase is not Phase.STOPPED:
+            self._command(draft(ev.SESSION_STOPPED, reason="desired_state_stopped"))
+        await self.wait_durable(self.journal.latest)
+
+    async def _wait_told(self, attempt: Attempt) -> None:
+        """Wait until the order in force has been carried out as far as its first signal."""
+        if attempt.order is not None and attempt.order.grace > 0:
+            await self._actor.change.wait_for(
+                lambda: attempt.ended or attempt.proved or attempt.told is attempt.order
+            )
+        else:
+            await self._wait_ended(attempt)
 
     async def update(self, spec: SessionSpec) -> None:
         """Replace the whole specification.

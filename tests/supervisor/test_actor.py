@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -472,3 +473,83 @@ async def test_a_signal_that_comes_too_late_is_a_conflict(
         with pytest.raises(SessionConflict, match="ended"):
             await session.signal(15)
         assert journal.told() == before
+
+
+# -- kill ------------------------------------------------------------------------------------
+
+
+async def test_a_kill_is_answered_when_its_signal_has_been_sent(
+    host: FakeHost, autojump_clock: MockClock
+) -> None:
+    host.stubborn = 3.0
+    async with running(host, lifecycle=always()) as (session, journal):
+        await session.kill(signal.SIGINT, 5.0)
+        assert (host.now.first_signal, trio.current_time() - host.times[0]) == (signal.SIGINT, 0)
+        assert session.phase is Phase.STOPPING
+        await phase(session, Phase.STOPPED)
+        assert trio.current_time() - host.times[0] == 3.0
+        assert journal.told()[-5:] == [
+            ("session.desired_state", "stopped"),
+            ("attempt.stopping", "killed"),
+            ("signal.sent", "SIGINT"),
+            ("attempt.exited", "killed"),
+            ("session.stopped", "desired_state_stopped"),
+        ]
+
+
+@pytest.mark.parametrize(("signum", "grace"), [(signal.SIGKILL, 60.0), (signal.SIGTERM, 0.0)])
+async def test_a_kill_without_grace_is_answered_when_all_have_ended(
+    host: FakeHost, autojump_clock: MockClock, signum: int, grace: float
+) -> None:
+    host.stubborn = 100.0
+    async with running(host) as (session, _):
+        await session.kill(signum, grace)
+        assert session.phase is Phase.STOPPED
+        assert session.record.attempt is not None
+        assert session.record.attempt.reason == "killed"
+
+
+async def test_a_second_kill_may_shorten_the_time_and_never_lengthens_it(
+    host: FakeHost, autojump_clock: MockClock
+) -> None:
+    host.stubborn = 1000.0
+    async with running(host) as (session, _):
+        await session.kill(signal.SIGTERM, 60.0)
+        await session.kill(signal.SIGINT, 10.0)
+        await trio.sleep(5)
+        await session.kill(signal.SIGHUP, 60.0)
+        assert host.now.first_signal == signal.SIGHUP
+        await phase(session, Phase.STOPPED)
+        assert trio.current_time() - host.times[0] == 10.0
+
+
+async def test_a_kill_overrules_a_stop(host: FakeHost, autojump_clock: MockClock) -> None:
+    host.stubborn = 1000.0
+    async with running(host, lifecycle={"stop_grace_period_seconds": 500}) as (session, _):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.stop)
+            await phase(session, Phase.STOPPING)
+            await session.kill(signal.SIGKILL, 5.0)
+        assert session.phase is Phase.STOPPED
+        assert trio.current_time() - host.times[0] == 0
+
+
+async def test_a_kill_leaves_what_has_ended_as_it_is(
+    host: FakeHost, autojump_clock: MockClock
+) -> None:
+    host.on_launch = exits(3)
+    async with running(host) as (session, journal):
+        await phase(session, Phase.EXITED)
+        before = journal.told()
+        await session.kill(signal.SIGKILL, 0.0)
+        assert journal.told() == before
+
+
+async def test_a_kill_ends_a_backoff(host: FakeHost, autojump_clock: MockClock) -> None:
+    host.on_launch = exits(1)
+    async with running(host, lifecycle=always()) as (session, _):
+        await phase(session, Phase.BACKOFF)
+        await session.kill(signal.SIGTERM, 5.0)
+        assert session.phase is Phase.STOPPED
+        await trio.sleep(100)
+        assert len(host.launches) == 1

@@ -117,6 +117,7 @@ class FakeLaunch:
         self.signals: list[int] = []
         self.sizes: list[TerminalSize] = []
         self.ended_with_grace: float | None = None
+        self.first_signal: int | None = None
         self.closed = False
         self.stubborn = stubborn
         self.unkillable = False
@@ -148,8 +149,13 @@ class FakeLaunch:
     def resize(self, size: TerminalSize) -> None:
         self.sizes.append(size)
 
-    async def end(self, grace: float) -> EndReport:
+    async def end(
+        self, grace: float, signum: int | None = None, told: Callable[[], None] = lambda: None
+    ) -> EndReport:
         self.ended_with_grace = grace
+        if grace > 0:
+            self.first_signal = signum
+            told()
         if self._status is None:
             with trio.move_on_after(min(grace, self.stubborn)):
                 await self._gone.wait()

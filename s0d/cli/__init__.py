@@ -11,7 +11,8 @@ module          holds
 `target`        where the daemon is: `--url`, `S0D_URL`, the local socket
 `http`          one request, one answer, over a TCP or Unix socket (h11)
 `client`        the calls of the sessions API
-`events`        events as they arrive: SSE frames, and following across broken connections
+`following`     a stream followed across broken connections
+`events`        events as they arrive: SSE frames
 `options`       flags that several verbs share
 `duration`      `30`, `30s`, `5m` as a flag's value
 `spec`          a session specification from flags or from a file

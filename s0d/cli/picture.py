@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
+
+from .client import Client
+from .following import Following
+from .http import Response
 
 Json = dict[str, Any]
 
@@ -18,6 +22,24 @@ _ATTRIBUTES: Final = (
     | {"reverse": 7, "conceal": 8, "strike": 9}
     | {"overline": 53}
 )
+
+
+class ScreenFollower(Following[tuple[str, bytes]]):
+    """The frames of a screen's stream as (event, data).
+
+    Each connection begins with the whole screen: nothing is lost with one that breaks.
+    """
+
+    def __init__(self, client: Client, session: str, notice: Callable[[str], None]) -> None:
+        super().__init__(notice)
+        self._client = client
+        self._session = session
+
+    def _open(self) -> Response:
+        return self._client.screen_stream(self._session)
+
+    def _parse(self, chunks: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+        return parse_frames(chunks)
 
 
 def parse_frames(chunks: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:

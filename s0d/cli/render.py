@@ -27,6 +27,11 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
+def notice(text: str) -> None:
+    """What a person should know beside the output: to stderr."""
+    click.echo(f"s0d: {text}", err=True)
+
+
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     cells = [list(head), *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]

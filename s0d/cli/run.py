@@ -16,9 +16,11 @@ from .advice import advice
 from .background import start_daemon
 from .client import Client
 from .errors import ApiError, CliError, ConnectionLost, Unreachable
-from .events import PATIENCE, Event, Follower, SessionGone
+from .events import Event, Follower
 from .feed import Feed, worth_forwarding
+from .following import PATIENCE, SessionGone
 from .options import Common, connection_options
+from .render import notice
 from .spec import from_flags, spec_options
 from .target import Target
 
@@ -57,7 +59,7 @@ def _start(target: Target) -> None:
     except CliError as error:
         raise CliError(f"{error}{advice(target)}") from None
     if log is not None:
-        _say(f"started a daemon in the background (log: {log})")
+        notice(f"started a daemon in the background (log: {log})")
 
 
 def _spec(target: Target, command: tuple[str, ...], flags: dict[str, Any]) -> Json:
@@ -96,12 +98,12 @@ def _follow(client: Client, session: str, rm: bool) -> int:
         if rm:
             client.delete(session)
     except KeyboardInterrupt:
-        _say(f"detached, {session} goes on; {run.way_back}")
+        notice(f"detached, {session} goes on; {run.way_back}")
         return INTERRUPTED
     except (Unreachable, ConnectionLost) as error:
         raise CliError(f"{error}; {session} is kept, {run.way_back}") from None
     except BrokenPipeError:
-        _say(f"nobody reads the output any more, {session} goes on; {run.way_back}")
+        notice(f"nobody reads the output any more, {session} goes on; {run.way_back}")
         raise
     except OSError as error:
         why = f"the output cannot be written: {error.strerror}"
@@ -115,7 +117,7 @@ class _Run:
     def __init__(self, client: Client, session: str) -> None:
         self._client = client
         self._session = session
-        self._follower = Follower(client, session, notice=_say)
+        self._follower = Follower(client, session, notice=notice)
         self._feed = Feed(client, session, 0) if worth_forwarding(0) else None
         self._exit: Event | None = None
 
@@ -134,9 +136,9 @@ class _Run:
                 elif event.type in _MAYBE_THE_END and self._ended(event):
                     break
         except SessionGone as gone:
-            _say(str(gone))
+            notice(str(gone))
         if self._feed and self._feed.error:
-            _say(f"stdin was not forwarded to its end: {self._feed.error}")
+            notice(f"stdin was not forwarded to its end: {self._feed.error}")
         return self._code()
 
     def _ended(self, event: Event) -> bool:
@@ -171,7 +173,7 @@ class _Run:
         reason = attempt.get("reason", "exited")
         if reason not in ("exited", "signaled"):
             message = attempt.get("message")
-            _say(f"{reason}: {message}" if message else reason)
+            notice(f"{reason}: {message}" if message else reason)
 
     def _code(self) -> int:
         if self._exit is None:
@@ -187,7 +189,3 @@ def _write(event: Event) -> None:
     fd = 2 if event.stream == "stderr" else 1
     while data:
         data = data[os.write(fd, data) :]
-
-
-def _say(text: str) -> None:
-    click.echo(f"s0d: {text}", err=True)

@@ -14,9 +14,10 @@ import click
 import msgspec
 
 from .errors import CliError, UsageError
-from .events import Event, Follower, SessionGone
+from .events import Event, Follower
+from .following import SessionGone
 from .options import Common, connection_options
-from .render import event_line, print_json, print_session, print_sessions
+from .render import event_line, notice, print_json, print_session, print_sessions
 from .spec import choose, spec_options
 from .terminal import export, keys, screen, wait
 
@@ -248,12 +249,10 @@ def events(
         _page(common, id, after, limit)
         return
     try:
-        for event in Follower(
-            common.client, id, after, last_event_id=last_event_id, notice=_notice
-        ):
+        for event in Follower(common.client, id, after, last_event_id=last_event_id, notice=notice):
             click.echo(bytes(event.raw) if common.json else event_line(event))
     except SessionGone as gone:
-        _notice(str(gone))
+        notice(str(gone))
 
 
 def _page(common: Common, id: str, after: int | None, limit: int | None) -> None:
@@ -263,10 +262,6 @@ def _page(common: Common, id: str, after: int | None, limit: int | None) -> None
         return
     for event in msgspec.convert(page["events"], list[Event]):
         click.echo(event_line(event))
-
-
-def _notice(text: str) -> None:
-    click.echo(f"s0d: {text}", err=True)
 
 
 @session.command()

@@ -10,9 +10,10 @@ import click
 
 from .duration import SECONDS
 from .errors import CliError, UsageError, one_line
+from .following import SessionGone
 from .options import Common, connection_options
-from .picture import ENTER, LEAVE, draw, parse_frames
-from .render import print_json
+from .picture import ENTER, LEAVE, ScreenFollower, draw
+from .render import notice, print_json
 
 Json = dict[str, Any]
 
@@ -43,17 +44,27 @@ def screen(common: Common, id: str, form: str | None, scrollback: int | None, fo
 
 
 def _follow(common: Common, id: str, as_json: bool) -> None:
-    with common.client.screen_stream(id) as response:
-        frames = parse_frames(response.chunks())
+    frames = ScreenFollower(common.client, id, notice)
+    try:
         if as_json:
             for _, data in frames:
                 click.echo(data)
-            return
-        click.echo(ENTER, nl=False, color=True)
-        try:
-            for kind, data in frames:
-                click.echo(draw(kind, data), nl=False, color=True)
-        finally:
+        else:
+            _draw(frames)
+    except SessionGone as gone:
+        notice(str(gone))
+
+
+def _draw(frames: ScreenFollower) -> None:
+    entered = False
+    try:
+        for kind, data in frames:
+            if not entered:
+                click.echo(ENTER, nl=False, color=True)
+                entered = True
+            click.echo(draw(kind, data), nl=False, color=True)
+    finally:
+        if entered:
             click.echo(LEAVE, nl=False, color=True)
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from s0d.cli.client import Client
 from s0d.cli.errors import ApiError, ConnectionLost, Unreachable
-from s0d.cli.events import Follower, SessionGone, parse_sse
+from s0d.cli.events import Follower, parse_sse
+from s0d.cli.following import SessionGone
 from s0d.cli.target import Target, resolve
 from tests.cli.fake import Answer, FakeServer, failure, frame
 
@@ -108,7 +109,7 @@ def test_patience_has_an_end_and_a_long_wait_is_said(
     clock = SimpleNamespace(
         monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds)
     )
-    monkeypatch.setattr("s0d.cli.events.time", clock)
+    monkeypatch.setattr("s0d.cli.following.time", clock)
     fake.answer = lambda request: Answer(chunks=[], breaks=True)
     notices: list[str] = []
     with pytest.raises(ConnectionLost):

@@ -59,8 +59,11 @@ CHANGED = {
 }
 
 
+GONE = failure(404, "session_not_found")
+
+
 def test_a_screen_that_is_followed_is_drawn(fake: FakeServer, s0d: Run) -> None:
-    fake.script(Answer(chunks=frames(("screen", WHOLE), ("changes", CHANGED))))
+    fake.script(Answer(chunks=frames(("screen", WHOLE), ("changes", CHANGED))), GONE)
     done = s0d("session", "screen", ID, "--follow")
     assert fake.requests[0].path == f"{BASE}/screen/stream"
     assert done.code == 0
@@ -76,9 +79,39 @@ def test_a_screen_that_is_followed_is_drawn(fake: FakeServer, s0d: Run) -> None:
 
 
 def test_frames_as_json_lines(fake: FakeServer, s0d: Run) -> None:
-    fake.script(Answer(chunks=frames(("screen", WHOLE), ("changes", CHANGED))))
+    fake.script(Answer(chunks=frames(("screen", WHOLE), ("changes", CHANGED))), GONE)
     done = s0d("-o", "json", "session", "screen", ID, "-f")
     assert [json.loads(line) for line in done.out.splitlines()] == [WHOLE, CHANGED]
+
+
+def test_following_goes_on_over_a_new_connection_and_misses_nothing(
+    fake: FakeServer, s0d: Run
+) -> None:
+    old, new = {"lines": [[], []], "cursor": CURSOR}, WHOLE
+    fake.script(
+        Answer(chunks=[*frames(("screen", old)), b"id: 2\nevent: changes\nda"], breaks=True),
+        failure(503, "unavailable"),
+        Answer(chunks=[], breaks=True),
+        Answer(chunks=frames(("screen", new), ("changes", CHANGED))),
+        GONE,
+    )
+    done = s0d("session", "screen", ID, "--follow")
+    assert len(fake.requests) == 5
+    assert (done.code, done.err) == (0, "s0d: the session was deleted\n")
+    assert (done.out.count(ENTER), done.out.count(LEAVE)) == (1, 1)
+    terminal = Screen(2, 20)
+    terminal.feed(done.out.removesuffix(LEAVE).encode())
+    assert terminal.text() == "one red\n漢\n"
+
+
+@pytest.mark.parametrize("answer", [GONE, failure(409, "session_conflict")])
+def test_a_screen_that_cannot_be_followed_is_an_error_at_once(
+    fake: FakeServer, s0d: Run, answer: Answer
+) -> None:
+    fake.script(answer)
+    done = s0d("session", "screen", ID, "--follow")
+    assert (done.code, done.out) == (1, "")
+    assert len(fake.requests) == 1
 
 
 def test_frames_split_anywhere() -> None:

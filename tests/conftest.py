@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.zygote import borrowed
 
 _MEMORY: Final = "/dev/shm"
 _ROOM: Final = 4 << 30  # bytes: floods of 256 MiB, several at once
@@ -56,41 +57,44 @@ def short_dir() -> Iterator[Path]:
         yield Path(directory)
 
 
-Made = list[tuple[Daemon, tempfile.TemporaryDirectory[str]]]
-
-
 @contextmanager
-def daemons() -> Iterator[Callable[..., Daemon]]:
-    """Makes daemons (not started yet); at the end each must stop in order and leave nothing."""
-    made: Made = []
+def daemons(*, forked: bool = True) -> Iterator[Callable[..., Daemon]]:
+    """Makes daemons (not started yet); at the end each must stop in order and leave nothing.
 
-    def make(*arguments: str, env: Mapping[str, str] | None = None) -> Daemon:
-        directory = tempfile.TemporaryDirectory(prefix="s0d-")
-        daemon = Daemon(Path(directory.name), *arguments, env=env)
-        made.append((daemon, directory))
-        return daemon
+    Unless `forked`, each runs the program from its command line on, which takes half a second.
+    """
+    with ExitStack() as stack:
 
-    try:
+        def make(*arguments: str, env: Mapping[str, str] | None = None) -> Daemon:
+            zygote = stack.enter_context(borrowed()) if forked else None
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="s0d-")))
+            daemon = Daemon(directory, *arguments, env=env, zygote=zygote)
+            stack.callback(_end, daemon)
+            return daemon
+
         yield make
+
+
+def _end(daemon: Daemon) -> None:
+    try:
+        assert daemon.stop() == 0, daemon.log_file.read_text()[-4000:]
+        daemon.assert_nothing_left()
     finally:
-        _end(made)
-
-
-def _end(made: Made) -> None:
-    for daemon, directory in made:
-        try:
-            assert daemon.stop() == 0, daemon.log_file.read_text()[-4000:]
-            daemon.assert_nothing_left()
-        finally:
-            daemon.kill()
-            daemon.end_leftovers()
-            directory.cleanup()
+        daemon.kill()
+        daemon.end_leftovers()
 
 
 @pytest.fixture
 def make_daemon() -> Iterator[Callable[..., Daemon]]:
     """Makes daemons for one test."""
     with daemons() as make:
+        yield make
+
+
+@pytest.fixture
+def make_program() -> Iterator[Callable[..., Daemon]]:
+    """Makes daemons for one test that is about the start of the program, too."""
+    with daemons(forked=False) as make:
         yield make
 
 

@@ -7,11 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import daemons
 from tests.support.daemon import TOKEN, Daemon
 from tests.support.leftovers import processes_with, wait_for_text
 
@@ -20,9 +21,17 @@ UNTIL_KILLED = ("--stop-grace", "1h", "--runtime-recovery", "stop")
 STUBBORN = ("sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
 
 
+@pytest.fixture(scope="module")
+def shared_daemon() -> Iterator[Daemon]:
+    with daemons(forked=False) as make:
+        daemon = make()
+        daemon.start()
+        yield daemon
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_in_order(make_daemon: MakeDaemon, signum: signal.Signals) -> None:
-    daemon = make_daemon()
+def test_a_signal_ends_it_in_order(make_program: MakeDaemon, signum: signal.Signals) -> None:
+    daemon = make_program()
     daemon.start()
     session = daemon.json("session", "create", "--", "sleep", "1000")
     assert daemon.end(signum) == 0
@@ -118,11 +127,11 @@ def test_a_socket_that_is_taken(daemon: Daemon, short_dir: Path) -> None:
     assert daemon.json("session", "list") == []
 
 
-def test_systemd_is_told(make_daemon: MakeDaemon, short_dir: Path) -> None:
+def test_systemd_is_told(make_program: MakeDaemon, short_dir: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(short_dir / "notify"))
         listener.settimeout(20)
-        daemon = make_daemon(env={"NOTIFY_SOCKET": str(short_dir / "notify")})
+        daemon = make_program(env={"NOTIFY_SOCKET": str(short_dir / "notify")})
         daemon.start()
         assert listener.recv(100) == b"READY=1"
         assert b"NOTIFY_SOCKET" not in daemon.cli("run", "--", "env").stdout
@@ -130,8 +139,8 @@ def test_systemd_is_told(make_daemon: MakeDaemon, short_dir: Path) -> None:
         assert listener.recv(100) == b"STOPPING=1"
 
 
-def test_the_token_command_prints_the_daemons_token(make_daemon: MakeDaemon) -> None:
-    daemon = make_daemon(env={"S0D_TOKEN": ""})
+def test_the_token_command_prints_the_daemons_token(make_program: MakeDaemon) -> None:
+    daemon = make_program(env={"S0D_TOKEN": ""})
     daemon.start()
     token = daemon.cli("token", "--state-dir", str(daemon.state_dir)).stdout.decode().strip()
     assert token == (daemon.state_dir / "token").read_text().strip()

@@ -35,11 +35,11 @@ def limits_in_a_child(daemon: Daemon, *options: str) -> list[int]:
 
 @pytest.mark.parametrize("arguments", [[], ["--no-cgroups"], ["--run-as", "daemon"]])
 def test_a_child_gets_back_what_the_daemon_was_started_with(
-    make_daemon: Callable[..., Daemon], arguments: list[str]
+    make_program: Callable[..., Daemon], arguments: list[str]
 ) -> None:
     if "--run-as" in arguments and os.geteuid() != 0:
         pytest.skip("only root may change its identity")
-    daemon = make_daemon(*arguments)
+    daemon = make_program(*arguments)
     with soft_limit(300) as hard:
         daemon.start()
     (line,) = (

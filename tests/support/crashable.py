@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +18,7 @@ from s0d.process.proc import list_pids, read_stat
 
 from .client import Client
 from .leftovers import has_any
-from .zygote import Zygote
+from .zygote import Forked, Zygote, borrowed
 
 NOBODY = 65534
 START_TIMEOUT = 60.0
@@ -47,6 +47,7 @@ class Crashable:
         self.log_file = directory / "log"
         self.pid: int | None = None
         self._zygote = zygote
+        self._process: Forked | None = None
         self._socket = directory / "s0d.sock"
         self._arguments = (
             *("--state-dir", str(self.state_dir), "--listen", f"unix:{self._socket}"),
@@ -59,12 +60,12 @@ class Crashable:
 
     def launch(self) -> int:
         """Start it without waiting; the descriptor becomes readable when it serves or is dead."""
-        fifo = self.directory / "ready"
-        fifo.unlink(missing_ok=True)
-        os.mkfifo(fifo)
-        fifo.chmod(0o666)
-        ready = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        self.pid = self._zygote.start(fifo, self.log_file, *self._arguments)
+        home = str(self.directory)
+        environment = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": f"{home}/tmp"}
+        self._process, ready = self._zygote.start(
+            self.directory, self.log_file, environment, *self._arguments
+        )
+        self.pid = self._process.pid
         return ready
 
     async def start(self) -> None:
@@ -84,18 +85,16 @@ class Crashable:
 
     def end(self, signum: int) -> int | None:
         """Send `signum` and wait; the exit code, None where none runs."""
-        pid, self.pid = self.pid, None
-        if pid is None:
+        process, self._process, self.pid = self._process, None, None
+        if process is None:
             return None
-        os.kill(pid, signum)
-        descriptor = os.pidfd_open(pid)
+        process.send_signal(signum)
         try:
-            if not select.select([descriptor], [], [], 60)[0]:
-                os.kill(pid, signal.SIGKILL)
-                raise TimeoutError(f"it does not end: {self.log_file.read_text()[-4000:]}")
-        finally:
-            os.close(descriptor)
-        return self._zygote.wait(pid)
+            return process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise TimeoutError(f"it does not end: {self.log_file.read_text()[-4000:]}") from None
 
     # -- what is there -----------------------------------------------------------------------
 
@@ -136,14 +135,13 @@ def crashable(
     directory.chmod(0o755)
     temporary = directory / "tmp"
     temporary.mkdir()
-    environment = {"PATH": os.environ["PATH"], "HOME": str(directory), "TMPDIR": str(temporary)}
     prefix: tuple[str, ...] = ()
     if nobody:
         for path in (directory, temporary):
             os.chown(path, NOBODY, NOBODY)
         ids = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
         prefix = (shutil.which("setpriv") or "setpriv", *ids)
-    with Zygote(environment, prefix) as zygote:
+    with borrowed(prefix) as zygote:
         daemon = Crashable(directory, zygote, *(["--no-cgroups"] if no_cgroups else []))
         try:
             yield daemon

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .leftovers import processes_with, wait_for_text
+from .zygote import Forked, Zygote
 
 TOKEN = "test-token-" + "x" * 32
 READY_TIMEOUT = 30.0
@@ -24,18 +25,25 @@ class Daemon:
     """One daemon with its own state directory, socket, free port and token.
 
     Everything that it starts inherits its `TMPDIR`, which is ours alone: so `assert_nothing_left`
-    finds what outlived it.
+    finds what outlived it.  Without a `zygote` the program itself is run, from its command line on.
     """
 
-    def __init__(self, directory: Path, *arguments: str, env: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        zygote: Zygote | None = None,
+    ):
         self.directory = directory
         self.state_dir = directory / "state"
         self.socket = directory / "s0d.sock"
         self.log_file = directory / "log"
         self.token = TOKEN
         self.port = 0
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self._arguments = arguments
+        self._zygote = zygote
         self._marker = directory / "tmp"
         self._marker.mkdir(exist_ok=True)
         self._env = dict(env or {})
@@ -62,24 +70,18 @@ class Daemon:
 
     def start(self) -> None:
         """Start it and wait until it serves; it keeps its port over restarts."""
-        ready, theirs = os.pipe()
         before = self.log_file.stat().st_size if self.log_file.exists() else 0
-        command = [
-            *(sys.executable, "-m", "s0d", "serve", "--log-format", "json"),
-            *("--state-dir", str(self.state_dir), "--listen", f"unix:{self.socket}"),
-            *("--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(theirs)),
+        arguments = [
+            *("--log-format", "json", "--state-dir", str(self.state_dir)),
+            *("--listen", f"unix:{self.socket}", "--listen", f"127.0.0.1:{self.port}"),
             *self._arguments,
         ]
-        with open(self.log_file, "ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-                stdout=log,
-                pass_fds=[theirs],
-                env=self.environment,
+        if self._zygote is None:
+            self.process, ready = self._run(arguments)
+        else:
+            self.process, ready = self._zygote.start(
+                self.directory, self.log_file, self.environment, *arguments
             )
-        os.close(theirs)
         try:
             readable, _, _ = select.select([ready], [], [], READY_TIMEOUT)
             if not readable or os.read(ready, 1) != b"\n":
@@ -151,6 +153,22 @@ class Daemon:
         """After the end: no process, no socket."""
         assert processes_with(f"TMPDIR={self._marker}") == []
         assert not self.socket.exists()
+
+    def _run(self, arguments: list[str]) -> tuple[subprocess.Popen[bytes], int]:
+        """The program, and a descriptor that gives a newline when it serves."""
+        ready, theirs = os.pipe()
+        command = [sys.executable, "-m", "s0d", "serve", "--ready-fd", str(theirs), *arguments]
+        with open(self.log_file, "ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                stdout=log,
+                pass_fds=[theirs],
+                env=self.environment,
+            )
+        os.close(theirs)
+        return process, ready
 
     def _served_port(self, before: int) -> int:
         with open(self.log_file) as log:

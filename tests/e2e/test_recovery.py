@@ -41,6 +41,20 @@ async def view(client: Client, session: str) -> dict[str, Any]:
     return dict((await client.ask("GET", f"/{session}")).data)
 
 
+async def wait_ready(client: Client, session: str, times: int) -> None:
+    """Wait until the session has become ready for the `times`th time.
+
+    The daemon serves while it still starts what it has recovered.
+    """
+    seen = 0
+    with trio.fail_after(PATIENCE):
+        async with client.events(session) as stream:
+            while seen < times:
+                events = await stream.receive()
+                assert events is not None
+                seen += len(told(events, "session.ready"))
+
+
 def told(events: list[Event], type: str) -> list[Event]:
     return [event for event in events if event.fields["type"] == type]
 
@@ -97,9 +111,13 @@ async def read_until_killed(daemon: Crashable, sessions: list[str]) -> dict[str,
 async def test_killed_in_the_middle_of_output(daemon: Crashable) -> None:
     await daemon.start()
     client = daemon.client
-    restarts = await create(client, "sh", "-c", _COUNT)
-    terminal = await create(client, "sh", "-c", f"stty raw; {_COUNT}", io={"mode": "pty"})
-    stops = await create(client, "sh", "-c", _COUNT, lifecycle={"runtime_recovery": "stop"})
+    # The end of the test waits for the grace period.
+    lifecycle = {"stop_grace_period_seconds": 1}
+    pty = {"io": {"mode": "pty"}, "lifecycle": lifecycle}
+    restarts = await create(client, "sh", "-c", _COUNT, lifecycle=lifecycle)
+    terminal = await create(client, "sh", "-c", f"stty raw; {_COUNT}", **pty)
+    lifecycle = {**lifecycle, "runtime_recovery": "stop"}
+    stops = await create(client, "sh", "-c", _COUNT, lifecycle=lifecycle)
     before = {session: await view(client, session) for session in (restarts, terminal, stops)}
 
     seen = await read_until_killed(daemon, [restarts, terminal, stops])
@@ -127,6 +145,7 @@ async def test_killed_in_the_middle_of_output(daemon: Crashable) -> None:
         lines = output(events, was["attempt"]["id"]).split()
         assert lines[:-1] == [b"%d" % n for n in range(len(lines) - 1)], "every byte once"
     for session in (restarts, terminal):
+        await wait_ready(client, session, 2)
         now, events = await view(client, session), await client.history(session)
         assert now["phase"] == "running"
         assert now["attempt"]["number"] == 2
@@ -177,6 +196,7 @@ async def test_acknowledged_input_is_known_after_any_number_of_kills(daemon: Cra
             {"input_id": f"{round}-{n}", "data_base64": base64.b64encode(b"x" * n).decode()}
             for n in range(1, 6)
         ]
+        await wait_ready(client, session, round + 1)
         for body in bodies:
             answer = await client.ask("POST", f"/{session}/inputs", body)
             assert (answer.status, answer.data["duplicate"]) == (202, False)

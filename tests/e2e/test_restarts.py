@@ -14,7 +14,7 @@ import trio
 
 from s0d.process.detect import detect
 from s0d.process.proc import PAGE_SIZE, list_pids, read_stat
-from tests.support.client import Client
+from tests.support.client import Client, EventStream
 from tests.support.crashable import Crashable, crashable, modes
 
 PATIENCE = 120.0
@@ -75,18 +75,23 @@ def home_of(daemon: Crashable) -> str | None:
 async def restart(client: Client, session: str, times: int) -> None:
     """Attempt after attempt, each to its end."""
     async with client.connect() as connection, client.events(session) as stream:
+        attempt = (await connection.ask("GET", f"/{session}")).data["attempt"]["id"]
+        await until_exited(stream, attempt)
         for _ in range(times):
             answer = await connection.ask("POST", f"/{session}/attempts")
             assert answer.status == 201, answer
-            ended = False
-            while not ended:
-                events = await stream.receive()
-                assert events is not None
-                ended = any(
-                    event.fields["type"] == "attempt.exited"
-                    and event.fields["attempt_id"] == answer.data["attempt"]["id"]
-                    for event in events
-                )
+            await until_exited(stream, answer.data["attempt"]["id"])
+
+
+async def until_exited(stream: EventStream, attempt: str) -> None:
+    ended = False
+    while not ended:
+        events = await stream.receive()
+        assert events is not None
+        ended = any(
+            event.fields["type"] == "attempt.exited" and event.fields["attempt_id"] == attempt
+            for event in events
+        )
 
 
 async def settled(daemon: Crashable, home: str | None) -> Held:

@@ -16,6 +16,7 @@ from s0d.process.identity import parse_user
 from s0d.supervisor import open_supervisor
 from tests.conftest import daemons
 from tests.support.daemon import Daemon
+from tests.support.leftovers import processes_with
 from tests.support.sessions import create, follow_until, output_of, shell
 
 USER = "daemon"  # on every Linux, with a home that is there for all
@@ -97,8 +98,7 @@ def test_its_trees_are_ended_all_the_same(served: Daemon) -> None:
     session = served.json("session", "create", *options, "--", "sh", "-c", script)
     stopped = served.json("session", "stop", session["id"])
     assert stopped["phase"] == "stopped"
-    left = subprocess.run(["pgrep", "-u", USER], capture_output=True, text=True).stdout
-    assert left == ""
+    assert processes_with(f"S0D_SESSION_ID={session['id']}") == []
 
 
 @root_only

@@ -98,7 +98,8 @@ def _view(route: Route, supervisor: Supervisor, config: ApiConfig, streams: Stre
     def call(asked: Any, path: dict[str, str]) -> Call:
         made = Call(supervisor, config, streams, asked.args, asked.headers, **path)
         if route.verb is not None:
-            made.authorize(asked.scope["state"]["principal"], route.verb)
+            principal = asked.scope["state"]["principal"]
+            made.authorize(principal, route.verb, of_sandbox=route.of_sandbox)
         return made
 
     async def serve_http(**path: str) -> Response:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -53,6 +53,7 @@ class Call:
     sandbox_id: str | None = None
     session_id: str | None = None
     body: Any = None
+    principal: Principal | None = field(default=None, init=False)
 
     @cached_property
     def sandbox(self) -> Sandbox:
@@ -70,11 +71,20 @@ class Call:
             raise SessionNotFound("no such session")
         return self.sandbox.session(self.session_id)
 
-    def authorize(self, principal: Principal, verb: Verb) -> None:
+    def authorize(self, principal: Principal, verb: Verb, *, of_sandbox: bool = True) -> None:
         """Raise `Forbidden`, or `SandboxNotFound` where there is nothing to be allowed."""
+        self.principal = principal
         principal.check(verb, None)
+        if not of_sandbox:
+            return
         if self.sandbox_id is not None or principal.sandboxes is not None:
             principal.check(verb, self.sandbox.id)
+
+    def visible_sandboxes(self) -> list[Sandbox]:
+        """The sandboxes that the caller may know of."""
+        covered = None if self.principal is None else self.principal.sandboxes
+        every = self.supervisor.sandboxes.values()
+        return [one for one in every if covered is None or one.id in covered]
 
     def refusal(self) -> str | None:
         """Why requests are refused at the moment."""

@@ -21,12 +21,28 @@ from s0d.wire.requests import (
     SignalBody,
     decode,
 )
+from s0d.wire.sandbox import (
+    ClaimBody,
+    Claimed,
+    ForkedView,
+    MemoryBody,
+    MessageView,
+    PausedView,
+    RefreshBody,
+    RefreshedView,
+    ResumedView,
+    SandboxPage,
+    SandboxView,
+    StatusView,
+    UpdateBody,
+)
 from s0d.wire.session import SessionView
 from s0d.wire.terminal import KeysBody, WaitBody, decode_keys
 
 from . import (
     page,
     recording,
+    sandboxes,
     screen,
     screen_stream,
     service,
@@ -63,7 +79,8 @@ class Body:
 
 @dataclass(frozen=True)
 class Route:
-    """One method of one path.  `answer` is the type of `data` in the envelope.
+    """One method of one path.  `answer` is the type of `data` in the envelope.  `of_sandbox`: it
+    is about one sandbox, the default one where its path names none.
 
     A handler gets a `Call` (and a WebSocket, for one).  `verb` None means that no token is needed.
     """
@@ -76,6 +93,7 @@ class Route:
     body: Body | None = None
     status: int = 200
     kind: Kind = Kind.JSON
+    of_sandbox: bool = True
 
 
 def _body(type: Any, *, optional: bool = False) -> Body:
@@ -166,6 +184,38 @@ def _of_terminal() -> list[Route]:
     ]
 
 
+def _of_sandbox() -> list[Route]:
+    """The sandboxes themselves."""
+    read, admin = Verb.READ, Verb.ADMIN
+    memory = _body(MemoryBody, optional=True)
+    refresh = _body(RefreshBody, optional=True)
+    view = SandboxView
+    many = f"{DEFAULT}/sandboxes"
+    return [
+        Route("GET", many, sandboxes.list_sandboxes, SandboxPage, read, of_sandbox=False),
+        Route(
+            "POST",
+            many,
+            sandboxes.claim_sandbox,
+            Claimed,
+            admin,
+            body=_body(ClaimBody, optional=True),
+            status=201,
+            of_sandbox=False,
+        ),
+        Route("GET", SANDBOX, sandboxes.get_sandbox, view, read),
+        Route("GET", f"{SANDBOX}/status", sandboxes.get_status, StatusView, read),
+        Route("PUT", SANDBOX, sandboxes.update_sandbox, view, admin, body=_body(UpdateBody)),
+        Route("DELETE", SANDBOX, sandboxes.delete_sandbox, MessageView, admin, status=202),
+        Route("POST", f"{SANDBOX}/pause", sandboxes.pause_sandbox, PausedView, admin, memory),
+        Route("POST", f"{SANDBOX}/resume", sandboxes.resume_sandbox, ResumedView, admin, memory),
+        Route(
+            "POST", f"{SANDBOX}/refresh", sandboxes.refresh_sandbox, RefreshedView, admin, refresh
+        ),
+        Route("POST", f"{SANDBOX}/fork", sandboxes.fork_sandbox, ForkedView, admin, memory, 201),
+    ]
+
+
 def routes() -> list[Route]:
     """All routes with their full paths; `<name>` stands for a variable segment."""
     service_routes = [
@@ -174,7 +224,7 @@ def routes() -> list[Route]:
         Route("GET", "/metadata", service.metadata, service.Metadata, None),
         Route("GET", f"{DEFAULT}/status", status.status, status.Status, Verb.READ),
     ]
-    return service_routes + [
+    return [*service_routes, *_of_sandbox()] + [
         Route(r.method, prefix + r.path, r.handler, r.answer, r.verb, r.body, r.status, r.kind)
         for prefix in (SANDBOX, DEFAULT)
         for r in (*_of_session(), *_of_terminal())

@@ -144,8 +144,7 @@ async def write_keys(call: Call) -> InputAccepted:
         modes = (await screen.look()).snapshot.modes
     data = encode_items(body.items(), modes)
     input_id = body.input_id or f"keys-{uuid.uuid4()}"
-    accepted = session.accept_input(input_id, data, False, body.expected_attempt_id)
-    await session.wait_durable(accepted.seq)
+    accepted = await session.input(input_id, data, attempt_id=body.expected_attempt_id)
     return InputAccepted(input_id, accepted.attempt_id, accepted.duplicate)
 
 

@@ -110,24 +110,21 @@ async def create_attempt(call: Call) -> SessionView:
 
 async def write_input(call: Call) -> InputAccepted:
     body: InputBody = call.body
-    accepted = call.session.accept_input(
-        body.input_id, body.data(), bool(body.eof), body.expected_attempt_id
+    accepted = await call.session.input(
+        body.input_id, body.data(), eof=bool(body.eof), attempt_id=body.expected_attempt_id
     )
-    await call.session.wait_durable(accepted.seq)
     return InputAccepted(body.input_id, accepted.attempt_id, accepted.duplicate)
 
 
 async def send_signal(call: Call) -> SignalAccepted:
     signum = parse_signal(call.body.signal)
-    accepted = call.session.accept_signal(signum, call.body.expected_attempt_id)
-    await call.session.wait_durable(accepted.seq)
+    await call.session.signal(signum, attempt_id=call.body.expected_attempt_id)
     return SignalAccepted()
 
 
 async def resize_terminal(call: Call) -> Resized:
     body: ResizeBody = call.body
-    accepted = call.session.accept_resize(body.rows, body.cols, body.expected_attempt_id)
-    await call.session.wait_durable(accepted.seq)
+    await call.session.resize(body.rows, body.cols, attempt_id=body.expected_attempt_id)
     return Resized()
 
 

@@ -30,7 +30,7 @@ from .workarounds import FRAMES, Frames
 
 if TYPE_CHECKING:
     from s0d.journal.record import Block
-    from s0d.supervisor import Session
+    from s0d.supervisor import Sandbox, Session
 
 log = logging.getLogger(__name__)
 
@@ -59,15 +59,21 @@ async def attend(call: Call, websocket: Websocket) -> None:
     """Serve one attachment until either side leaves.  Refused cursors raise before the upgrade."""
     with call.session.attach(call.after) as cursor:
         await websocket.accept()
-        attachment = _Attachment(call.session, cursor, websocket, call.streams)
+        attachment = _Attachment(call.sandbox, call.session, cursor, websocket, call.streams)
         code, reason = await attachment.run()
         await websocket.close(code, reason)
 
 
 class _Attachment:
     def __init__(
-        self, session: Session, cursor: Cursor, websocket: Websocket, streams: Streams
+        self,
+        sandbox: Sandbox,
+        session: Session,
+        cursor: Cursor,
+        websocket: Websocket,
+        streams: Streams,
     ) -> None:
+        self._sandbox = sandbox
         self._session = session
         self._cursor = cursor
         self._websocket = websocket
@@ -108,7 +114,8 @@ class _Attachment:
 
     def _ended(self) -> tuple[int, str]:
         if self._session.removing:
-            return _NORMAL, "session deleted"
+            what = "sandbox" if self._sandbox.deleting else "session"
+            return _NORMAL, f"{what} deleted"
         return _GOING_AWAY, "s0d is shutting down"
 
     async def _together(self, block: Block) -> list[Any]:
@@ -129,16 +136,17 @@ class _Attachment:
                 return _NORMAL, ""  # the client has left
             if not isinstance(message, str):
                 return _NO_BINARY, "text messages only"
-            await answers.send(self._accept(message))
+            await answers.send(await self._accept(message))
 
-    def _accept(self, message: str) -> _Answer:
+    async def _accept(self, message: str) -> _Answer:
         """Hand one request to the supervisor; what it is answered with later."""
         request_id = None
         try:
             data = message.encode()
             envelope = decode(data, Envelope)
             request_id = envelope.request_id
-            return _Answer(request_id, self._dispatch(envelope.type, data))
+            async with self._sandbox.awake():
+                return _Answer(request_id, self._dispatch(envelope.type, data))
         except S0dError as error:
             return _Answer(request_id, error=error)
         except UnicodeEncodeError:

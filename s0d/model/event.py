@@ -34,7 +34,7 @@ JOURNAL_STALLED: Final = "journal.stalled"  # the journal could not be written, 
 # is what the lifecycle does next, a digest tells a repeated input from a changed one, and the
 # start time of a process proves that a PID is still the one we started.
 PRIVATE_FIELDS: Final = frozenset(
-    {"spec", "idempotency_key", "then", "digest", "number", "start_time", "boot_id"}
+    {"spec", "idempotency_key", "then", "phase", "digest", "number", "start_time", "boot_id"}
 )
 
 

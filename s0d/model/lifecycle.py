@@ -17,6 +17,10 @@ where the session stands even when the daemon dies before the next event:
 `delete`   is being deleted: stays `stopping`
 =========  ==========================================================================
 
+`session.paused` says in the same way whether the session is frozen with its sandbox (`freeze`:
+`paused`, until `session.resumed` gives it the phase back that it had) or lost its runtime while no
+attempt ran (`suspend`).
+
 Desired state and observed phase are separate: `session.desired_state`, `session.updated` and
 `session.expired` change what is wanted and leave the phase alone.  An event that the table does
 not allow is a bug and raises `LifecycleError`; recovery and live operation use the same table.
@@ -42,6 +46,7 @@ class LifecycleError(Exception):
 P = Phase
 _REST = (P.STOPPED, P.EXITED, P.FAILED)
 _WAITING = (P.PENDING, P.BACKOFF, P.SUSPENDED)
+FREEZABLE: Final = (P.STARTING, P.RUNNING, P.BACKOFF, P.PENDING)
 _LIVE = (P.STARTING, P.RUNNING, P.STOPPING, P.PAUSED)
 
 
@@ -61,8 +66,9 @@ def _build() -> dict[tuple[Phase, str], Phase]:
         (_LIVE, f"{ev.ATTEMPT_EXITED}>delete", P.STOPPING),
         ((P.PENDING,), ev.SESSION_BACKOFF, P.BACKOFF),
         ((P.FAILED, P.PENDING, P.STOPPED), ev.SESSION_FAILED, P.FAILED),
-        (_REST + _WAITING + (P.STOPPING,), ev.SESSION_STOPPED, P.STOPPED),
-        ((P.STARTING, P.RUNNING, P.BACKOFF, P.PENDING), ev.SESSION_PAUSED, P.PAUSED),
+        (_REST + _WAITING + (P.STOPPING, P.PAUSED), ev.SESSION_STOPPED, P.STOPPED),
+        (FREEZABLE, f"{ev.SESSION_PAUSED}>freeze", P.PAUSED),
+        ((P.PENDING, P.BACKOFF, P.PAUSED), f"{ev.SESSION_PAUSED}>suspend", P.SUSPENDED),
         (_LIVE, ev.OUTPUT, None),
         ((P.STARTING, P.RUNNING, P.PAUSED), ev.INPUT_ACCEPTED, None),
         (_LIVE, ev.SIGNAL_SENT, None),
@@ -129,7 +135,7 @@ def apply(record: SessionRecord, event: Event) -> None:
 
 def next_phase(phase: Phase, kind: str, fields: dict[str, Any]) -> Phase:
     """The phase after an event, by the table."""
-    if kind == ev.ATTEMPT_EXITED:
+    if kind in (ev.ATTEMPT_EXITED, ev.SESSION_PAUSED):
         kind = f"{kind}>{fields.get('then')}"
     elif kind == ev.SESSION_RESUMED and phase is P.PAUSED:
         return Phase(fields["phase"])
@@ -187,6 +193,7 @@ def _exited(record: SessionRecord, event: Event) -> None:
     attempt = _current(record, event)
     attempt.finished_at_ns = event.time_ns
     attempt.pid = None
+    record.resumes_as = None
     attempt.exit_code = event.fields.get("exit_code")
     attempt.reason = event.fields.get("reason")
     attempt.signal = event.fields.get("signal")
@@ -195,6 +202,19 @@ def _exited(record: SessionRecord, event: Event) -> None:
 
 def _stopped(record: SessionRecord, event: Event) -> None:
     record.next_restart_ns = 0
+    record.resumes_as = None
+
+
+def _paused(record: SessionRecord, event: Event) -> None:
+    frozen = event.fields["then"] == "freeze"
+    record.resumes_as = record.phase if frozen else None
+    record.next_restart_ns = 0  # nobody knows when: see `_resumed`
+
+
+def _resumed(record: SessionRecord, event: Event) -> None:
+    record.resumes_as = None
+    if "delay_ms" in event.fields:
+        record.next_restart_ns = event.time_ns + event.fields["delay_ms"] * 1_000_000
 
 
 def _input(record: SessionRecord, event: Event) -> None:
@@ -228,6 +248,8 @@ _EFFECTS: Final[dict[str, Callable[[SessionRecord, Event], None]]] = {
     ev.SESSION_EXPIRED: _expired,
     ev.SESSION_BACKOFF: _backoff,
     ev.SESSION_STOPPED: _stopped,
+    ev.SESSION_PAUSED: _paused,
+    ev.SESSION_RESUMED: _resumed,
     ev.ATTEMPT_STARTING: _starting,
     ev.ATTEMPT_STARTED: _started,
     ev.ATTEMPT_EXITED: _exited,

@@ -138,7 +138,7 @@ def _normalize(sent: SentSpec) -> SessionSpec:
         command=_command(sent.command),
         name=_name(sent.name),
         cwd=_cwd(sent.cwd),
-        env=_env(sent.env or {}),
+        env=check_env("env", sent.env or {}),
         io=_io(sent.io or _SentIO()),
         lifecycle=_lifecycle(sent.lifecycle or _SentLifecycle()),
         readiness=_readiness(sent.readiness or _SentReadiness()),
@@ -175,12 +175,13 @@ def _cwd(cwd: str | None) -> str | UnsetType:
     return cwd or UNSET
 
 
-def _env(env: dict[str, str]) -> dict[str, str]:
+def check_env(path: str, env: dict[str, str]) -> dict[str, str]:
+    """An environment that a process can be given; else `InvalidRequest` naming `path`."""
     for name, value in env.items():
         if not name or "=" in name:
-            raise InvalidRequest("env: a name must not be empty or contain '='")
-        _text("env", name)
-        _text(f"env.{name}", value)
+            raise InvalidRequest(f"{path}: a name must not be empty or contain '='")
+        _text(path, name)
+        _text(f"{path}.{name}", value)
     return env
 
 

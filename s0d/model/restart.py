@@ -45,10 +45,6 @@ class RestartWindow:
         """A manual start begins a fresh window."""
         self._scheduled.clear()
 
-    def shift(self, seconds: float) -> None:
-        """Move every restart later: the clock stood still that long (a frozen sandbox)."""
-        self._scheduled = deque((at + seconds for at in self._scheduled), _REMEMBERED)
-
     def decide(self, spec: RestartSpec, *, failed: bool, now: float) -> Decision:
         """What to do after an end at `now`; a restart counts when it is scheduled (`count`)."""
         if spec.policy is RestartPolicy.NEVER:

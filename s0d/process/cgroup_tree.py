@@ -6,14 +6,14 @@ import os
 import select
 import signal as signals
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import trio
 
 from s0d.process import cgroup, proc
 from s0d.process.cgroup import CgroupLimits
 from s0d.process.patience import patiently
-from s0d.process.tree import KILL_PATIENCE, EndReport, Usage, nothing
+from s0d.process.tree import FREEZE_PATIENCE, KILL_PATIENCE, EndReport, Usage, nothing
 
 _PASSES = 20
 _AT_ONCE = 64  # pidfds that are open at the same time
@@ -92,17 +92,18 @@ class CgroupTree:
         """Told by the kernel: `cgroup.events` is an exceptional condition (EPOLLPRI) each time
         it changes.  As a plain readable descriptor it is always ready, hence the epoll."""
         await trio.lowlevel.checkpoint()
+        with suppress(FileNotFoundError):
+            await self._watch_events(lambda events: b"populated 1" not in events)
+
+    async def _watch_events(self, come_true: Callable[[bytes], bool]) -> None:
         path = f"{self.path}/cgroup.events"
         with ExitStack() as cleanup:
-            try:
-                events = await patiently(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            except FileNotFoundError:
-                return
+            events = await patiently(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
             cleanup.callback(os.close, events)
             poll = cleanup.enter_context(await patiently(select.epoll))
             poll.register(events, select.EPOLLPRI)
             # Each read also arms the next notification.
-            while b"populated 1" in os.pread(events, 4096, 0):
+            while not come_true(os.pread(events, 4096, 0)):
                 await trio.lowlevel.wait_readable(poll)
 
     async def end(
@@ -115,7 +116,7 @@ class CgroupTree:
     ) -> EndReport:
         if grace > 0 and self.exists:
             last = [signum, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
-            await patiently(self.thaw)
+            await self.thaw()
             await patiently(lambda: self._signal_all(*last))
             told()
             with trio.move_on_after(grace):
@@ -133,12 +134,17 @@ class CgroupTree:
             return EndReport(killed=True)
         return EndReport(tuple(self.members()), killed=True)
 
-    def freeze(self) -> None:
-        """The kernel stops them as soon as each leaves its system call."""
-        cgroup.write_file(self.path, "cgroup.freeze", "1")
+    async def freeze(self) -> None:
+        """The kernel stops them as soon as each leaves its system call, and says when all have."""
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(FREEZE_PATIENCE), suppress(FileNotFoundError):
+            await patiently(lambda: cgroup.write_file(self.path, "cgroup.freeze", "1"))
+            await self._watch_events(lambda events: b"frozen 1" in events)
 
-    def thaw(self) -> None:
-        cgroup.write_file(self.path, "cgroup.freeze", "0")
+    async def thaw(self) -> None:
+        await trio.lowlevel.checkpoint()
+        with suppress(FileNotFoundError):
+            await patiently(lambda: cgroup.write_file(self.path, "cgroup.freeze", "0"))
 
     def usage(self) -> Usage:
         """CPU time is complete; memory and count are summed up where controllers are missing."""

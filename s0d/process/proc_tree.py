@@ -16,7 +16,7 @@ from s0d.process.patience import patiently
 from s0d.process.proc import ProcStat
 from s0d.process.process import Process
 from s0d.process.scanner import Scanner, Snapshot, look
-from s0d.process.tree import KILL_PATIENCE, EndReport, Usage, nothing
+from s0d.process.tree import FREEZE_PATIENCE, KILL_PATIENCE, EndReport, Usage, nothing
 
 _PASSES = 40
 _HUNT = 0.1  # seconds
@@ -148,21 +148,21 @@ class ProcTree:
                 send(stat, signals.SIGSTOP)
         return members
 
-    def freeze(self) -> None:
+    async def freeze(self) -> None:
         """Stop every member; one that was stopped before stays so after `thaw`."""
-        for _ in range(_PASSES):
-            members = _alive(self._look_now())
-            runners = [stat for stat in members if stat.state not in "Tt"]
-            fresh = [stat for stat in runners if self._frozen.get(stat.pid) != stat.start_time]
-            for stat in fresh:
-                self._frozen[stat.pid] = stat.start_time
-                send(stat, signals.SIGSTOP)
-            if not fresh:
+        deadline = trio.current_time() + FREEZE_PATIENCE
+        while runners := [stat for stat in await self._look() if stat.state not in "Tt"]:
+            for stat in runners:
+                if self._frozen.get(stat.pid) != stat.start_time:
+                    self._frozen[stat.pid] = stat.start_time
+                    send(stat, signals.SIGSTOP)
+            if trio.current_time() >= deadline:
                 return
 
-    def thaw(self) -> None:
+    async def thaw(self) -> None:
+        """The youngest go on first: a parent must not learn that its child was stopped."""
         frozen, self._frozen = self._frozen, {}
-        for stat in _alive(self._look_now()):
+        for stat in reversed(await self._look()):
             if frozen.get(stat.pid) == stat.start_time:
                 send(stat, signals.SIGCONT)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+FREEZE_PATIENCE = 1.0  # seconds
 KILL_PATIENCE = 5.0  # seconds that a process may take to die of SIGKILL
 
 
@@ -73,11 +74,15 @@ class Tree(Protocol):
         """
         ...
 
-    def freeze(self) -> None:
-        """Let no member run until `thaw`."""
+    async def freeze(self) -> None:
+        """Let no member run until `thaw`.
+
+        Returns when none does, at the latest after `FREEZE_PATIENCE`: one in an uninterruptible
+        wait stops when it leaves it.
+        """
         ...
 
-    def thaw(self) -> None: ...
+    async def thaw(self) -> None: ...
 
     def usage(self) -> Usage: ...
 

@@ -28,6 +28,7 @@ from s0d.journal import Journal, JournalError
 from s0d.model import event as ev
 from s0d.model.event import Draft, draft
 from s0d.model.ids import new_attempt_id
+from s0d.model.lifecycle import FREEZABLE
 from s0d.model.restart import GiveUp, RestartIn, RestartWindow
 from s0d.model.session import Phase, SessionRecord
 from s0d.model.signals import parse_signal
@@ -58,9 +59,15 @@ class Actor:
         self.recovering = False
         self.change = Change()
         self.recorder = Recorder(
-            record, journal, generation=lambda: host.generation, on_control=self._on_control
+            record,
+            journal,
+            generation=lambda: host.generation,
+            on_control=self._on_control,
+            clock=host.clock,
         )
         self._host = host
+        self._clock = host.clock
+        self._realizing = False
         self._window = RestartWindow()
         self._retry_at = math.inf
         self._stop_reason = "desired_state_stopped"  # or that it expired, until the next start
@@ -154,18 +161,71 @@ class Actor:
             self.request_start("runtime_recovered")
         return seq
 
+    def note_suspension(self) -> None:
+        """Record that the runtime is gone, where no attempt's end has told so."""
+        if self.record.phase in (Phase.PENDING, Phase.BACKOFF, Phase.PAUSED):
+            self._tell(draft(ev.SESSION_PAUSED, reason="runtime_replaced", then="suspend"))
+
+    def lose_runtime(self) -> None:
+        """Its runtime ended with a former daemon, and there is no new one yet."""
+        self.suspending = True
+        if self.record.unfinished is not None:
+            self._tell(draft(ev.ATTEMPT_EXITED, reason="runtime_replaced", then="suspend"))
+        self.note_suspension()
+
+    async def freeze(self) -> None:
+        """Let the attempt's processes stand still; one that is being started runs first."""
+        self.change.notify()
+        await self.wait_launched()
+        if self.attempt is not None:
+            await self.attempt.freeze()
+        if self.record.phase in FREEZABLE:
+            self._tell(draft(ev.SESSION_PAUSED, reason="frozen", then="freeze"))
+
+    async def thaw(self) -> None:
+        """Let them go on, in the phase that the session had."""
+        phase = self.record.resumes_as
+        if self.record.phase is Phase.PAUSED and phase is not None:
+            delay = None
+            if phase is Phase.BACKOFF:
+                delay = max(0, round((self._retry_at - self._clock.time()) * 1000))
+            self._tell(draft(ev.SESSION_RESUMED, phase=str(phase), delay_ms=delay))
+        if self.attempt is not None:
+            await self.attempt.thaw()
+        self.change.notify()
+
+    def _tell(self, told: Draft) -> None:
+        """Record what has come over the session; where the disk is full it is left out, and the
+        table lets the next event follow."""
+        try:
+            self.recorder.record(told)
+        except JournalError as error:
+            self.recorder.error = str(error)
+
     # -- the task ----------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Returns when the session is removed or its runtime goes away."""
-        while not (self.removed or self.suspending):
-            try:
-                await self._step()
-            except Exception:
-                # One broken session never takes down the others: it says so and stays.
-                log.exception("internal error", extra={"session_id": self.record.id})
-                self._fail_internally()
-                await trio.sleep(_AFTER_BUG)
+        self._realizing = True
+        try:
+            while not (self.removed or self.suspending):
+                await self._step_safely()
+        finally:
+            self._realizing = False
+            self.change.notify()
+
+    async def wait_parted(self) -> None:
+        """Wait until `run` has returned."""
+        await self.change.wait_for(lambda: not self._realizing)
+
+    async def _step_safely(self) -> None:
+        try:
+            await self._step()
+        except Exception:
+            # One broken session never takes down the others: it says so and stays.
+            log.exception("internal error", extra={"session_id": self.record.id})
+            self._fail_internally()
+            await trio.sleep(_AFTER_BUG)
 
     async def _step(self) -> None:
         if self.recovering:
@@ -185,15 +245,17 @@ class Actor:
         def called() -> bool:
             return self.removed or self.suspending or self.start_reason is not None
 
-        await self.change.wait_for(
+        await self._clock.wait(
+            self.change,
             lambda: called() or self.record.spec is not spec,
-            deadline=min(self._retry_at, self._lifetime_deadline()),
+            self._retry_at,
+            until=self._lifetime_deadline(),
         )
         if called():
             return
         if self.lifetime_over and self.record.desired is DesiredState.RUNNING:
             await self._expire("max_lifetime")
-        elif trio.current_time() >= self._retry_at:
+        elif self._clock.reached(self._retry_at):
             self.request_start("restart_policy", manual=False)
 
     async def _run_attempt(self, reason: str) -> None:
@@ -243,7 +305,7 @@ class Actor:
         then, follows = self._follow(outcome)
         seq = self.recorder.record(outcome.exited(then), *follows)
         if then == "restart":
-            now = trio.current_time()
+            now = self._clock.time()
             self._window.count(self.record.spec.lifecycle.restart, now)
             self._retry_at = now + follows[0].fields["delay_ms"] / 1000
         return seq
@@ -262,7 +324,7 @@ class Actor:
 
     def _by_policy(self, outcome: Outcome) -> tuple[str, list[Draft]]:
         restart = self.record.spec.lifecycle.restart
-        decision = self._window.decide(restart, failed=outcome.failed, now=trio.current_time())
+        decision = self._window.decide(restart, failed=outcome.failed, now=self._clock.time())
         if isinstance(decision, RestartIn):
             delay = decision.delay_ms
             return "restart", [draft(ev.SESSION_BACKOFF, reason=_duration(delay), delay_ms=delay)]
@@ -289,19 +351,21 @@ class Actor:
 
     async def _watch_expiry(self) -> None:
         """Beside an attempt: wait for the end of idle time or lifetime, whichever comes first."""
-        began = trio.current_time()
+        began = self._clock.time()
         while True:
             spec = self.record.spec
             idle = spec.lifecycle.idle_timeout_seconds
             quiet_since = max(began, self.recorder.last_activity)
-            idle_deadline = quiet_since + idle if idle else math.inf
+            idle_at = quiet_since + idle if idle else math.inf
             if self.lifetime_over:
                 return await self._expire("max_lifetime")
-            if trio.current_time() >= idle_deadline:
+            if self._clock.reached(idle_at):
                 return await self._expire("idle_timeout")
-            await self.change.wait_for(
+            await self._clock.wait(
+                self.change,
                 lambda spec=spec: self.record.spec is not spec,  # type: ignore[misc]
-                deadline=min(idle_deadline, self._lifetime_deadline()),
+                idle_at,
+                until=self._lifetime_deadline(),
             )
 
     async def _expire(self, reason: str) -> None:

@@ -103,7 +103,7 @@ class Attempt:
         self.order: StopOrder | None = None
         self.told: StopOrder | None = None
         self.status: ExitStatus | None = None
-        self.began = trio.current_time()
+        self.began = host.clock.time()
         self._plan = plan
         self._spec = spec
         self._record = record
@@ -159,6 +159,16 @@ class Attempt:
                     await launch.end(0)
             launch.close()
             self.launch = None
+
+    async def freeze(self) -> None:
+        """Let no process of it run; one that is ending goes on to end."""
+        if self.launch is not None and self.accepts:
+            await self.launch.freeze()
+
+    async def thaw(self) -> None:
+        """Let its processes go on."""
+        if self.launch is not None:
+            await self.launch.thaw()
 
     def _set_launched(self) -> None:
         self.launched = True
@@ -288,13 +298,17 @@ class Attempt:
         readiness = self._spec.readiness
         if readiness.type is ReadinessType.PROCESS:
             return
+        clock = self._host.clock
         if readiness.type is ReadinessType.DELAY:
-            await trio.sleep((readiness.delay_ms or 0) / 1000)
+            at = clock.time() + (readiness.delay_ms or 0) / 1000
+            await clock.wait(self._change, lambda: False, at)
             self._ready = True
         else:
-            deadline = self.began + readiness.timeout_ms / 1000
-            await self._change.wait_for(lambda: self._ready, deadline=deadline)
+            at = self.began + readiness.timeout_ms / 1000
+            await clock.wait(self._change, lambda: self._ready, at)
         if self._ready:
+            # What a frozen tree had written before counts once it is awake.
+            await self._change.wait_for(lambda: self._record.phase is not Phase.PAUSED)
             await self._recorder.insist(self._record_ready)
         else:
             grace = self._spec.lifecycle.stop_grace_period_seconds

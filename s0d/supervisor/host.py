@@ -200,6 +200,12 @@ class ProcessLaunch:
     def resize(self, size: TerminalSize) -> None:
         self._process.resize(size)
 
+    async def freeze(self) -> None:
+        await self._tree.freeze()
+
+    async def thaw(self) -> None:
+        await self._tree.thaw()
+
     async def end(
         self, grace: float, signum: int | None = None, told: Callable[[], None] = nothing
     ) -> EndReport:

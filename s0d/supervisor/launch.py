@@ -7,6 +7,7 @@ its plumbing.  Policy is tested with a fake host on a mock clock, real children 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from s0d.model.spec import LimitsSpec, SessionSpec
 from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
 from s0d.process.tree import EndReport, Usage, nothing
+
+from .clock import RuntimeClock
 
 Emit = Callable[[list[bytes]], Awaitable[None]]
 
@@ -75,6 +78,12 @@ class Launch(Protocol):
     def signal(self, signum: int) -> None: ...
     def resize(self, size: TerminalSize) -> None: ...
 
+    async def freeze(self) -> None:
+        """Let no process of the tree run until `thaw`; output already written is still read."""
+        ...
+
+    async def thaw(self) -> None: ...
+
     async def end(
         self, grace: float, signum: int | None = None, told: Callable[[], None] = nothing
     ) -> EndReport:
@@ -106,6 +115,19 @@ class Host(Protocol):
     def root(self) -> str: ...
     @property
     def boot_id(self) -> str: ...
+    @property
+    def clock(self) -> RuntimeClock:
+        """Stands still while the sandbox is frozen."""
+        ...
+
+    def awake(self) -> AbstractAsyncContextManager[bool]:
+        """For as long as something is done that needs the runtime: it is woken first, and not put
+        to sleep meanwhile.  Says whether it was running already.  Raises `SandboxConflict`."""
+        ...
+
+    def attendance(self) -> None:
+        """An attachment has been closed."""
+        ...
 
     def check(self, spec: SessionSpec) -> None:
         """Refuse, with `InvalidRequest`, what this machine cannot honour."""

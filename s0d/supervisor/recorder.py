@@ -20,6 +20,8 @@ from s0d.model.event import Draft, draft
 from s0d.model.session import SessionRecord
 from s0d.model.spec import SessionSpec
 
+from .clock import RuntimeClock
+
 _FIRST_RETRY: Final = 0.05
 _LONGEST_RETRY: Final = 2.0
 
@@ -46,18 +48,20 @@ class Recorder:
         *,
         generation: Callable[[], int],
         on_control: Callable[[], None],
+        clock: RuntimeClock,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._record = record
         self._journal = journal
         self._generation = generation
         self._on_control = on_control
+        self._clock = clock
         self._now_ns = now_ns
         self.control_seq = record.seq
         self.error: str | None = None
         self.abandoned = False
         self._stalled = 0
-        self.last_activity = trio.current_time()
+        self.last_activity = clock.time()
         self._preparing = trio.Lock()
 
     def record(self, *drafts: Draft, attempt: str | None = None) -> int:
@@ -76,7 +80,7 @@ class Recorder:
         for record in block.records:
             lifecycle.apply(self._record, record)
             if record.type in lifecycle.ACTIVITY:
-                self.last_activity = trio.current_time()
+                self.last_activity = self._clock.time()
         self.control_seq = block.last
         if not self._stalled:  # else it took of the room that is kept for control events
             self.error = None
@@ -96,7 +100,7 @@ class Recorder:
             ]
         )
         lifecycle.apply(self._record, block.records[-1])
-        self.last_activity = trio.current_time()
+        self.last_activity = self._clock.time()
         return block.last
 
     async def insist(self, store: Callable[[], int]) -> int:

@@ -1,49 +1,44 @@
-"""The sessions of one sandbox: create them once, find them, delete them.
+"""A sandbox: an identity with a root directory, sessions, and a runtime that comes and goes.
 
-The sandbox is also the `Host` of its sessions: it knows the generation, the root directory and the
-environment that their processes start from.
+It is also the `Host` of its sessions: it knows the generation, the root directory, the environment
+that their processes start from, and whether they may run at all (see `runtime`).
 """
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Final
 
+import msgspec
 import trio
 
-from s0d.journal import Journal, JournalError, Record, Syncer
-from s0d.model import lifecycle
-from s0d.model.errors import (
-    LimitExceeded,
-    SessionConflict,
-    SessionNotFound,
-    StopIncomplete,
-    Unavailable,
-)
-from s0d.model.ids import new_session_id
-from s0d.model.sandbox import SandboxRecord
+from s0d.journal import Journal, JournalError, Syncer
+from s0d.model.errors import SandboxConflict, StopIncomplete, Unavailable
+from s0d.model.sandbox import SandboxConfig, SandboxRecord, SandboxStatus
 from s0d.model.spec import SessionSpec
 
-from .aging import Aging
+from .clock import RuntimeClock
+from .expiry import Expiry
 from .host import ProcessHost
 from .launch import Launch, LaunchPlan
-from .recorder import first_entry
+from .runtime import Runtime, State
 from .screens import Screens
 from .session import Session
-from .snapshots import AT_ONCE, Snapshots
-from .store import JOURNAL, Store, remove_tree
+from .sessions import Sessions
+from .snapshots import AT_ONCE
+from .store import Store
 
 log = logging.getLogger("s0d.sandbox")
 
-MAX_SESSIONS: Final = 10_000
-_READERS_LEAVE: Final = 10.0
-
 
 class Sandbox:
-    """One sandbox; its sessions run as tasks of the nursery that it is given."""
+    """One sandbox; its tasks run in the nursery that it is given, which is its own.
+
+    `expired` is called when its `hard_ttl` is over: it is to be deleted.
+    """
 
     def __init__(
         self,
@@ -54,24 +49,31 @@ class Sandbox:
         nursery: trio.Nursery,
         *,
         root: str,
-        env_vars: Mapping[str, str],
+        expired: Callable[[], None],
     ) -> None:
         self.record = record
         self.root = root
-        self.env_vars = dict(env_vars)
-        self._store = store
-        self._host = host
-        self._syncer = syncer
-        self._nursery = nursery
-        self._sessions: dict[str, Session] = {}
-        self._by_key: dict[str, Session] = {}
-        self._creating: dict[str, trio.Event] = {}
-        self._removing: dict[str, trio.Event] = {}
-        self.snapshots = Snapshots(store)
-        self.aging_out = Aging()
+        self.store = store
+        self.clock = RuntimeClock()
+        self.runtime = Runtime(self, State.ABSENT if record.paused else State.RUNNING)
         self.screens = Screens()
-        self.stopping = False
-        nursery.start_soon(self.screens.run)
+        self._host = host
+        self._nursery = nursery
+        self._sessions = Sessions(
+            store, syncer, self, start=nursery.start_soon, forget=self.screens.forget
+        )
+        self._expiry = Expiry(self, expired)
+        self.snapshots = self._sessions.snapshots
+        self.adopt = self._sessions.adopt
+        self.touched = self._sessions.touched
+        self.remove = self._sessions.remove
+
+    def begin(self) -> None:
+        """Start what runs beside the sessions."""
+        self._nursery.start_soon(self.screens.run)
+        self._nursery.start_soon(self.snapshots.run)
+        self._nursery.start_soon(self._sessions.aging_out.run)
+        self._nursery.start_soon(self._expiry.run)
 
     # -- the host of its sessions ------------------------------------------------------------
 
@@ -92,45 +94,34 @@ class Sandbox:
             self._host.check_limits(spec.limits)
 
     async def launch(self, plan: LaunchPlan) -> Launch:
-        return await self._host.launch(plan, self.id, self.env_vars)
-
-    def touched(self, session_id: str) -> None:
-        session = self._sessions.get(session_id)
-        if session is not None:
-            self.snapshots.stale(session)
+        return await self._host.launch(plan, self.id, self.record.config.env_vars)
 
     def aging(self, journal: Journal, max_age_seconds: int) -> None:
-        self.aging_out.add(journal, max_age_seconds)
+        self._sessions.aging_out.add(journal, max_age_seconds)
 
-    # -- suspension --------------------------------------------------------------------------
+    def awake(self) -> AbstractAsyncContextManager[bool]:
+        """See `launch.Host.awake`."""
+        return self.runtime.awake()
 
-    @property
-    def suspended(self) -> bool:
-        """Is its runtime away, or standing still?  Then what is listed is what was last known."""
-        return False
+    def attendance(self) -> None:
+        self._expiry.note_departure()
 
-    async def wake(self) -> bool:
-        """Make the sandbox run; True where it ran already.
+    async def see_through(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` as a task of the sandbox and wait for it; what it raises is raised here.
 
-        For whoever needs the processes (attach, create, kill, exec, resume), before they do what
-        they came for.  Of several at once one wakes it, and all return when it runs.  Raises
-        `SandboxConflict` where the sandbox must not be resumed.
+        Unlike a shield this holds up nobody: neither a client's connection nor the end of the API.
         """
-        await trio.lowlevel.checkpoint()
-        return True
+        await see_through(self._nursery, work)
 
     # -- sessions ----------------------------------------------------------------------------
 
     def session(self, session_id: str) -> Session:
         """Look up a session; `SessionNotFound`."""
-        session = self._sessions.get(session_id)
-        if session is None:
-            raise SessionNotFound("no such session")
-        return session
+        return self._sessions.get(session_id)
 
     def sessions(self) -> list[Session]:
         """All sessions, oldest first."""
-        return sorted(self._sessions.values(), key=lambda s: (s.record.created_at_ns, s.id))
+        return self._sessions.all()
 
     async def create(
         self, spec: SessionSpec, *, idempotency_key: str | None = None
@@ -141,156 +132,171 @@ class Sandbox:
         another one `SessionConflict` is raised.  Concurrent creations with one key give one
         session.  A command that cannot start still makes a session.
         """
-        if idempotency_key is None:
-            return await self._create(spec, None), True
-        while (pending := self._creating.get(idempotency_key)) is not None:
-            await pending.wait()
-        known = self._by_key.get(idempotency_key)
-        if known is not None:
-            return await self._same(known, spec), False
-        self._creating[idempotency_key] = done = trio.Event()
-        try:
-            return await self._create(spec, idempotency_key), True
-        finally:
-            del self._creating[idempotency_key]
-            done.set()
-
-    async def _same(self, session: Session, spec: SessionSpec) -> Session:
-        if session.removing:
-            raise SessionConflict("Idempotency-Key: its session is being deleted")
-        if session.record.created_spec != spec:
-            raise SessionConflict("Idempotency-Key: already used with another specification")
-        await session.wait_launched()
-        await session.wait_durable(session.journal.latest)
-        return session
-
-    async def _create(self, spec: SessionSpec, key: str | None) -> Session:
-        self.check(spec)
         if self.stopping:
             raise Unavailable("s0d is shutting down")
-        if len(self._sessions) + len(self._creating) >= MAX_SESSIONS:
-            raise LimitExceeded(f"at most {MAX_SESSIONS} sessions a sandbox")
-        with trio.CancelScope(shield=True):  # all of it or nothing, also when the client leaves
-            session = await self._make(spec, key)
-        await session.wait_launched()
-        return session
-
-    async def _make(self, spec: SessionSpec, key: str | None) -> Session:
-        session_id = new_session_id()
-        first = first_entry(spec, key, self.generation)
-        create = partial(
-            self._store.create_session, session_id, spec.event_retention, self._syncer, first
-        )
-        try:
-            journal = await trio.to_thread.run_sync(create)
-        except (OSError, JournalError) as error:
-            raise Unavailable(f"the session cannot be stored: {error}") from None
-        record = lifecycle.create(session_id, Record(1, *first[:5]))
-        session = Session(record, journal, self)
-        self.adopt(session)
-        session.begin()
-        self._nursery.start_soon(session.run)
-        return session
-
-    def adopt(self, session: Session) -> None:
-        """Count `session` among the sandbox's; its task is started by the caller."""
-        self._sessions[session.id] = session
-        key = session.record.idempotency_key
-        if key is not None:
-            self._by_key[key] = session
-        session.journal.checkpoint = partial(self.snapshots.checkpoint, session)
-        self.snapshots.stale(session)
-        self.aging(session.journal, session.record.spec.event_retention.max_age_seconds)
+        async with self.awake():
+            return await self._sessions.create(spec, idempotency_key)
 
     def start(self, session: Session) -> None:
-        """Start the task of an adopted session."""
-        self._nursery.start_soon(session.run)
+        """Start the task of an adopted session, where there is a runtime for it."""
+        if self.runtime.state is State.RUNNING:
+            self._nursery.start_soon(session.run)
 
-    async def see_through(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` as a task of the sandbox and wait for it; what it raises is raised here.
+    # -- suspension --------------------------------------------------------------------------
 
-        Unlike a shield this holds up nobody: neither a client's connection nor the end of the API.
-        """
-        done = trio.Event()
-        error: Exception | None = Unavailable("s0d is shutting down")
+    @property
+    def stopping(self) -> bool:
+        """Is it being deleted, or the daemon about to end?"""
+        return self.runtime.state is State.ENDING
 
-        async def run() -> None:
-            nonlocal error
-            try:
-                await work()
-                error = None
-            except Exception as failed:
-                error = failed
-                log.warning("not seen through: %s", failed)  # the caller may have left
-            finally:
-                done.set()
+    @property
+    def deleting(self) -> bool:
+        """Is it being deleted?"""
+        return self.record.deleting
 
-        self._nursery.start_soon(run)
-        await done.wait()
-        if error is not None:
-            raise error
+    @property
+    def suspended(self) -> bool:
+        """Is its runtime away, or standing still?  Then what is listed is what was last known."""
+        return self.runtime.state in (State.FROZEN, State.ABSENT)
 
-    async def remove(self, session_id: str) -> None:
-        """Remove identity, journal and key of a session that has ended (`Session.delete`).
+    @property
+    def status(self) -> SandboxStatus:
+        if self.stopping:
+            return SandboxStatus.TERMINATING
+        return SandboxStatus.PAUSED if self.suspended else SandboxStatus.RUNNING
 
-        Its files go when its readers have left, or after 10 s.
-        """
-        # Out of the table in the same stretch of code as the look into it: of several callers
-        # one removes, the others wait for it.
-        while (removal := self._removing.get(session_id)) is not None:
-            await removal.wait()
-        session = self._sessions.pop(session_id, None)
-        if session is None:
-            return
-        self._removing[session_id] = done = trio.Event()
+    async def wake(self) -> bool:
+        """Make the sandbox run; True where it ran already.  Raises `SandboxConflict`."""
+        async with self.awake() as was_running:
+            return was_running
+
+    async def pause(self, *, memory: bool = False) -> None:
+        """Take the runtime away until it is resumed; with `memory` its processes stand still,
+        else they end.  Durable on return."""
+        await self.see_through(partial(self._pause, memory))
+
+    async def _pause(self, memory: bool) -> None:
+        await (self.runtime.freeze() if memory else self.runtime.end())
+        if not self.record.paused:
+            await self.store_record(paused=True)
+
+    async def resume(self) -> bool:
+        """Let it run again; False where it ran already."""
+        resumed = False
+
+        async def work() -> None:
+            nonlocal resumed
+            resumed = await self.runtime.resume()
+
+        await self.see_through(work)
+        return resumed
+
+    async def refresh(self, seconds: int | None = None) -> None:
+        """Renew the lease: its `ttl` from now on, or `seconds`.  Durable on return."""
+        lease = self.record.config.ttl if seconds is None else seconds
+        await self.store_record(renewed_at_ns=time.time_ns(), lease=lease)
+        self._expiry.renew()
+
+    async def configure(self, config: SandboxConfig) -> None:
+        """Replace the configuration; a change of `ttl` renews the lease.  Durable on return."""
+        changes: dict[str, object] = {"config": config, "updated_at_ns": time.time_ns()}
+        if config.ttl != self.record.config.ttl:
+            changes |= {"renewed_at_ns": time.time_ns(), "lease": config.ttl}
+        await self.store_record(**changes)
+        self._expiry.renew()
+
+    async def store_record(self, **changes: object) -> None:
+        """Change the record, first on disk.  Raises `Unavailable`, with nothing changed."""
+        changed = msgspec.structs.replace(self.record, **changes)
         try:
-            with trio.CancelScope(shield=True):
-                await self._discard(session)
+            await trio.to_thread.run_sync(self.store.write_marker, changed)
         except OSError as error:
-            self._sessions[session_id] = session
-            raise Unavailable(f"the session's files cannot be removed: {error}") from None
-        finally:
-            del self._removing[session_id]
-            done.set()
+            raise Unavailable(f"the sandbox cannot be stored: {error}") from None
+        for name, value in changes.items():
+            setattr(self.record, name, value)
 
-    async def _discard(self, session: Session) -> None:
-        self.snapshots.forget(session.id)
-        self.aging_out.discard(session.journal)
-        self.screens.forget(session.id)
-        path = await trio.to_thread.run_sync(self._store.discard, session.id)
-        key = session.record.idempotency_key
-        if key is not None:
-            del self._by_key[key]
-        session.journal.relocate(os.path.join(path, JOURNAL))
-        self._nursery.start_soon(self._clear, session, path)
+    # -- the steps of the runtime ------------------------------------------------------------
 
-    async def _clear(self, session: Session, path: str) -> None:
-        """Remove the files of a deleted session when its readers have left."""
-        with trio.move_on_after(_READERS_LEAVE):
-            await session.wait_for(lambda s: s.attachments == 0)
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(partial(session.journal.close, clean=False))
-            await trio.to_thread.run_sync(remove_tree, path)
+    def check_wakeable(self) -> None:
+        if self.record.paused and not self.record.config.auto_resume:
+            raise SandboxConflict("the sandbox is paused and auto_resume is off: resume it first")
 
-    # -- the end of the runtime --------------------------------------------------------------
+    async def begin_generation(self) -> None:
+        await self.store_record(
+            generation=self.record.generation + 1,
+            paused=False,
+            renewed_at_ns=time.time_ns(),
+            lease=self.record.config.ttl,
+        )
+        self._expiry.renew()
+
+    async def freeze_sessions(self) -> None:
+        self.clock.stop()
+        await self._each(Session.freeze)
+
+    async def thaw_sessions(self) -> None:
+        self.clock.start()
+        await self._each(Session.thaw)
+
+    async def end_sessions(self) -> None:
+        await self._each(_suspend)
+        await self._each(Session.wait_parted)
+        self.clock.start()
+
+    async def recover_sessions(self) -> None:
+        for session in self.sessions():
+            session.revive()
+            self._nursery.start_soon(session.run)
+
+    async def _each(self, act: Callable[[Session], Awaitable[None]]) -> None:
+        async with trio.open_nursery() as nursery:
+            for session in self.sessions():
+                nursery.start_soon(act, session)
+
+    # -- the end -----------------------------------------------------------------------------
 
     async def suspend(self) -> None:
-        """End every attempt: the runtime goes away.  What is wanted stays as it is."""
-        self.stopping = True
-        async with trio.open_nursery() as nursery:
-            for session in self._sessions.values():
-                nursery.start_soon(_suspend, session)
+        """End every attempt: the daemon goes away.  What is wanted stays as it is."""
+        await self.runtime.close()
+        await self._each(_suspend)
+
+    async def clear(self) -> None:
+        """End and remove every session: the sandbox is being deleted."""
+        await self.store_record(deleting=True)
+        await self.runtime.close()
+        await self._each(Session.delete)
+        await self._sessions.wait_cleared()
 
     async def close(self) -> None:
         """Write every snapshot and close every journal."""
         await self.snapshots.write_stale()
         limiter = trio.CapacityLimiter(AT_ONCE)
-        async with trio.open_nursery() as nursery:
-            for session in self._sessions.values():
-                nursery.start_soon(_close, session, limiter)
+        await self._each(partial(_close, limiter))
 
 
-async def _close(session: Session, limiter: trio.CapacityLimiter) -> None:
+async def see_through(nursery: trio.Nursery, work: Callable[[], Awaitable[None]]) -> None:
+    """Run `work` as a task of `nursery` and wait for it; what it raises is raised here."""
+    done = trio.Event()
+    error: Exception | None = Unavailable("s0d is shutting down")
+
+    async def run() -> None:
+        nonlocal error
+        try:
+            await work()
+            error = None
+        except Exception as failed:
+            error = failed
+            log.warning("not seen through: %s", failed)  # the caller may have left
+        finally:
+            done.set()
+
+    nursery.start_soon(run)
+    await done.wait()
+    if error is not None:
+        raise error
+
+
+async def _close(limiter: trio.CapacityLimiter, session: Session) -> None:
     try:
         await trio.to_thread.run_sync(session.journal.close, limiter=limiter)
     except (OSError, JournalError) as error:

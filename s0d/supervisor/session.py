@@ -27,7 +27,7 @@ from s0d.model.errors import (
     Unavailable,
 )
 from s0d.model.event import Draft, draft
-from s0d.model.session import Phase, Receipt, SessionRecord
+from s0d.model.session import ACTIVE, Phase, Receipt, SessionRecord
 from s0d.model.signals import signal_name
 from s0d.model.spec import DesiredState, IOMode, SessionSpec
 from s0d.process.errors import InputClosed, InputFull, InputRefused
@@ -118,6 +118,12 @@ class Session:
         """An attachment has been closed."""
         self.attachments -= 1
         self._actor.change.notify()
+        self._host.attendance()
+
+    @property
+    def last_activity(self) -> float:
+        """When it last was active, on the runtime's clock."""
+        return self._actor.recorder.last_activity
 
     async def wait_for(self, condition: Callable[[Session], bool]) -> None:
         """Wait until `condition(session)` holds; it is looked at after every event but output."""
@@ -151,6 +157,10 @@ class Session:
 
     async def start(self) -> None:
         """Want it running; a new attempt at once where none runs."""
+        async with self._host.awake():
+            await self._start()
+
+    async def _start(self) -> None:
         await self._prepare()
         self._check_startable(self.record.spec)
         starts = self._actor.attempt is None or self._actor.ending
@@ -162,6 +172,10 @@ class Session:
 
     async def create_attempt(self, *, replace_current: bool = False) -> None:
         """A new attempt; the running one is replaced where that is asked for."""
+        async with self._host.awake():
+            await self._create_attempt(replace_current)
+
+    async def _create_attempt(self, replace_current: bool) -> None:
         await self._prepare()
         self._check_startable(self.record.spec)
         if self._actor.attempt is not None and not replace_current and not self._actor.ending:
@@ -230,6 +244,13 @@ class Session:
         A change of what runs replaces a running attempt, and starts one where none runs; any other
         change touches no attempt.
         """
+        if spec.lifecycle.desired_state is DesiredState.RUNNING:
+            async with self._host.awake():
+                await self._update(spec)
+        else:
+            await self._update(spec)
+
+    async def _update(self, spec: SessionSpec) -> None:
         await self._prepare()
         self._check_present()
         old = self.record.spec
@@ -246,7 +267,7 @@ class Session:
         if not wanted:
             return await self._stopped()
         if not was_wanted:
-            return await self.start()
+            return await self._start()
         if changed:
             self._actor.request_start("spec_updated")
             self._actor.order_stop("spec_replaced")
@@ -274,6 +295,8 @@ class Session:
         self._actor.change.notify()
         await self._host.remove(self.id)
 
+    # -- the runtime's coming and going ------------------------------------------------------
+
     async def suspend(self) -> None:
         """The runtime goes away: end the attempt, leave what is wanted as it is."""
         self._actor.suspending = True
@@ -282,25 +305,52 @@ class Session:
         if attempt is not None:
             await self._wait_ended(attempt)
 
+    async def wait_parted(self) -> None:
+        """After `suspend`: until the session's task has ended.  One without an attempt that was
+        about to start is `suspended` too."""
+        await self._actor.wait_parted()
+        self._actor.note_suspension()
+
+    def revive(self) -> None:
+        """A new runtime is there: the session's recovery applies; the caller starts `run`."""
+        self._actor.suspending = False
+        if self.phase in ACTIVE:
+            self._actor.recover()
+
+    def lose_runtime(self) -> None:
+        """Opened in a paused sandbox: there is no runtime to recover in yet."""
+        self._actor.lose_runtime()
+
+    async def freeze(self) -> None:
+        """The sandbox is frozen (its clock stands still already): so is the attempt."""
+        await self._actor.freeze()
+
+    async def thaw(self) -> None:
+        """The sandbox goes on (so does its clock)."""
+        await self._actor.thaw()
+
     # -- commands to the process -------------------------------------------------------------
 
     async def input(
         self, input_id: str, data: bytes, *, eof: bool = False, attempt_id: str | None = None
     ) -> Accepted:
         """Put `data` (and end of file) into the attempt's input queue, once for each `input_id`."""
-        accepted = self.accept_input(input_id, data, eof, attempt_id)
+        async with self._host.awake():
+            accepted = self.accept_input(input_id, data, eof, attempt_id)
         await self.wait_durable(accepted.seq)
         return accepted
 
     async def signal(self, signum: int, *, attempt_id: str | None = None) -> Accepted:
         """Signal the attempt's process group (a PTY's foreground group for INT, QUIT, TSTP)."""
-        accepted = self.accept_signal(signum, attempt_id)
+        async with self._host.awake():
+            accepted = self.accept_signal(signum, attempt_id)
         await self.wait_durable(accepted.seq)
         return accepted
 
     async def resize(self, rows: int, cols: int, *, attempt_id: str | None = None) -> Accepted:
         """Resize the attempt's terminal."""
-        accepted = self.accept_resize(rows, cols, attempt_id)
+        async with self._host.awake():
+            accepted = self.accept_resize(rows, cols, attempt_id)
         await self.wait_durable(accepted.seq)
         return accepted
 

@@ -146,6 +146,18 @@ class Store:
         for directory in (self.sessions, self.trash):
             _sync_directory(self.disk, directory)
 
+    def discard_into(self, trash: str) -> None:
+        """Remove the whole sandbox: by a name in `trash` first, so that it is gone at once."""
+        target = os.path.join(trash, f"{os.path.basename(self.path)}.{os.urandom(4).hex()}")
+        os.rename(self.path, target)
+        for directory in (os.path.dirname(self.path), trash):
+            _sync_directory(self.disk, directory)
+        remove_tree(target)
+
+    def remove(self) -> None:
+        """Take back a sandbox that could not be made."""
+        remove_tree(self.path)
+
     def empty_trash(self) -> None:
         for name in os.listdir(self.trash):
             remove_tree(os.path.join(self.trash, name))

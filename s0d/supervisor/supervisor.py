@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypedDict, Unpack
 
+import msgspec
 import trio
 
-from s0d.journal import Disk, RealDisk, Syncer, make_directory
-from s0d.model.errors import SandboxNotFound, StateDirectoryError
-from s0d.model.ids import is_sandbox_id
+from s0d.journal import Disk, RealDisk, Syncer
 from s0d.model.sandbox import SandboxRecord
-from s0d.model.session import ACTIVE
 from s0d.process.children import ChildRegistry
 from s0d.process.detect import SWITCHED_OFF, CgroupHome, Ownership
 from s0d.process.environment import base_environment
 from s0d.process.spawner import Spawner
 
-from . import recovery
 from .host import ProcessHost, log_ownership, open_cgroups
 from .lock import locked
+from .place import Place, take_ownership
+from .registry import Registry
 from .sandbox import Sandbox
-from .session import Session
-from .store import Store
 from .target import find_target
-
-log = logging.getLogger("s0d.supervisor")
 
 
 @dataclass(frozen=True)
@@ -70,39 +63,31 @@ class OptionArguments(TypedDict, total=False):
 class Supervisor:
     """Owns the sandboxes of one state directory; made by `open_supervisor`."""
 
+    registry: Registry
+    host: ProcessHost
+
     def __init__(self) -> None:
-        self.sandboxes: dict[str, Sandbox] = {}
         self.ownership = Ownership("proc", None, (), (SWITCHED_OFF,))
         self.run_as: str | None = None
         self.stopping = trio.Event()
-        self._default = ""
-        self._hosts: list[ProcessHost] = []
 
     @property
     def default(self) -> Sandbox:
         """The sandbox that is meant where none is named."""
-        return self.sandboxes[self._default]
+        return self.registry.default
+
+    @property
+    def sandboxes(self) -> Mapping[str, Sandbox]:
+        """All sandboxes by id."""
+        return self.registry.table
 
     def sandbox(self, sandbox_id: str) -> Sandbox:
         """Look up a sandbox; `SandboxNotFound`."""
-        sandbox = self.sandboxes.get(sandbox_id)
-        if sandbox is None:
-            raise SandboxNotFound("no such sandbox")
-        return sandbox
+        return self.registry.get(sandbox_id)
 
     def stop(self) -> None:
         """Begin the orderly stop: sessions end within their grace, then journals close."""
         self.stopping.set()
-
-    def close(self) -> None:
-        """Give up what belongs to the machine."""
-        for host in self._hosts:
-            host.close()
-
-    def add(self, sandbox: Sandbox, host: ProcessHost) -> None:
-        self.sandboxes[sandbox.id] = sandbox
-        self._hosts.append(host)
-        self._default = self._default or sandbox.id
 
 
 @asynccontextmanager
@@ -169,7 +154,8 @@ async def _run(
                 await _start(supervisor, state_dir, options, spawner, syncer, nursery)
                 task_status.started()
                 await supervisor.stopping.wait()
-                await _stop(supervisor)
+                await supervisor.registry.stop()
+                supervisor.host.close()
                 nursery.cancel_scope.cancel()
         watcher.cancel_scope.cancel()
 
@@ -195,8 +181,6 @@ async def _start(
     if environment is None:
         service = target.identity is not None
         environment = base_environment(os.environ, target.user, service=service)
-    store = Store(os.path.join(state_dir, "sandboxes", options.sandbox_id), options.disk)
-    record = await trio.to_thread.run_sync(partial(take_ownership, state_dir, store, options))
     home: CgroupHome | None = None
     if options.cgroups:
         open_home = partial(open_cgroups, state_dir, claim=options.claim_cgroup)
@@ -205,68 +189,19 @@ async def _start(
     host = ProcessHost(
         spawner, environment, home, run_as=target.identity, nofile_soft=options.nofile_soft
     )
-    sandbox = Sandbox(
-        record,
-        store,
-        host,
-        syncer,
-        nursery,
-        root=options.root or target.root,
-        env_vars=options.env_vars,
+    supervisor.host = host
+    place = Place(
+        state_dir, options.disk, host, syncer, options.root or target.root, target.identity
     )
-    await _recover(sandbox, store, host, syncer)
-    nursery.start_soon(sandbox.snapshots.run)
-    nursery.start_soon(sandbox.aging_out.run)
-    supervisor.add(sandbox, host)
+    record = await trio.to_thread.run_sync(partial(_take_default, place, options))
+    supervisor.registry = Registry(place, nursery, record.id)
+    await supervisor.registry.open(record)
 
 
-async def _recover(sandbox: Sandbox, store: Store, host: ProcessHost, syncer: Syncer) -> None:
-    found = await trio.to_thread.run_sync(recovery.load, store, syncer, sandbox.generation)
-    await host.end_leftovers()
-    await recovery.end_leftovers(found, host)
-    for one in found:
-        session = Session(one.record, one.journal, sandbox)
-        sandbox.adopt(session)
-        if one.record.phase in ACTIVE:
-            session.recover()
-        sandbox.start(session)
-    await trio.to_thread.run_sync(store.empty_trash)
-
-
-def take_ownership(state_dir: str, store: Store, options: Options) -> SandboxRecord:
-    """Check the owner marker, and raise the generation before anything starts in the new runtime.
-
-    A directory that belongs to another sandbox is refused, unless its sessions shall be reset;
-    then the sessions of an ownerless one are cleared too.  Without that, ownerless state is
-    adopted.  A matching owner keeps its sessions, also with reset.
-    """
-    if not is_sandbox_id(options.sandbox_id):
-        raise StateDirectoryError(f"not a sandbox id: {options.sandbox_id!r}")
-    make_directory(options.disk, os.path.join(state_dir, "sandboxes"))
-    store.prepare()
-    try:
-        marker = store.read_marker()
-    except ValueError as error:
-        raise StateDirectoryError(f"{store.path}: the owner marker is damaged: {error}") from None
-    foreign = marker is not None and marker.id != options.sandbox_id
-    if foreign and not options.reset_copied_sessions:
-        raise StateDirectoryError(
-            f"{store.path} belongs to sandbox {marker.id!r}, not {options.sandbox_id!r}: "  # type: ignore[union-attr]
-            "start with --reset-copied-sessions to clear its sessions"
-        )
-    if options.reset_copied_sessions and (marker is None or foreign):
-        store.discard_all()
-        marker = None
-    record = marker or SandboxRecord(options.sandbox_id, created_at_ns=time.time_ns())
-    record.generation += 1
-    store.write_marker(record)
+def _take_default(place: Place, options: Options) -> SandboxRecord:
+    record = take_ownership(
+        place, options.sandbox_id, root=options.root, reset=options.reset_copied_sessions
+    )
+    if options.env_vars:
+        record.config = msgspec.structs.replace(record.config, env_vars=dict(options.env_vars))
     return record
-
-
-async def _stop(supervisor: Supervisor) -> None:
-    async with trio.open_nursery() as nursery:
-        for sandbox in supervisor.sandboxes.values():
-            nursery.start_soon(sandbox.suspend)
-    for sandbox in supervisor.sandboxes.values():
-        await sandbox.close()
-    supervisor.close()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,21 @@ class FakeSession:
     def accept_resize(self, rows: int, cols: int, attempt_id: str | None) -> Accepted:
         return self._note("resize", rows, cols, attempt_id)
 
+    async def input(
+        self, input_id: str, data: bytes, *, eof: bool = False, attempt_id: str | None = None
+    ) -> Accepted:
+        return await self._durable(self.accept_input(input_id, data, eof, attempt_id))
+
+    async def signal(self, signum: int, *, attempt_id: str | None = None) -> Accepted:
+        return await self._durable(self.accept_signal(signum, attempt_id))
+
+    async def resize(self, rows: int, cols: int, *, attempt_id: str | None = None) -> Accepted:
+        return await self._durable(self.accept_resize(rows, cols, attempt_id))
+
+    async def _durable(self, accepted: Accepted) -> Accepted:
+        await self.wait_durable(accepted.seq)
+        return accepted
+
     def _note(self, *command: Any) -> Accepted:
         if self.refuse is not None:
             raise self.refuse
@@ -137,6 +152,11 @@ class FakeSandbox:
         self._sessions: dict[str, FakeSession] = {}
         self._numbers = itertools.count(1)
         self.keys: dict[str, FakeSession] = {}
+        self.deleting = False
+
+    @asynccontextmanager
+    async def awake(self) -> AsyncIterator[bool]:
+        yield True
 
     def add(self, spec: SessionSpec = SPEC, *, max_bytes: int = 64 << 20) -> FakeSession:
         session = FakeSession(self._directory, next(self._numbers), spec, max_bytes)

@@ -149,12 +149,12 @@ COUNTER = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done & sleep 0.05; 
 async def test_freeze_and_thaw(start: Start, make_tree: MakeTree) -> None:
     running = await start("/bin/sh", "-c", COUNTER, make=make_tree)
     await running.output(b"ready")
-    running.tree.freeze()
+    await running.tree.freeze()
     await trio.sleep(0.1)  # what was written before may still come
     size = len(running.written["stdout"])
     await trio.sleep(0.2)  # silence has to last a while to be one
     assert len(running.written["stdout"]) == size
-    running.tree.thaw()
+    await running.tree.thaw()
     with trio.fail_after(PATIENCE):
         while len(running.written["stdout"]) == size:
             await running.changed.wait()
@@ -164,7 +164,7 @@ async def test_a_frozen_tree_can_be_ended_politely(start: Start, make_tree: Make
     script = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done"
     running = await start("/bin/sh", "-c", script, make=make_tree)
     await alive(running)
-    running.tree.freeze()
+    await running.tree.freeze()
     with trio.fail_after(PATIENCE):
         assert await running.tree.end(15) == EndReport()
     assert (await running.process.wait()).exit_code == 3
@@ -174,8 +174,8 @@ async def test_what_was_stopped_stays_so_after_a_freeze(start: Start, make_tree:
     script = "sh -c 'kill -STOP $$; echo bad' & echo $!; sleep 0.05; echo ready; wait"
     running = await start("/bin/sh", "-c", script, make=make_tree)
     pid = int((await running.output(b"ready")).split()[0])
-    running.tree.freeze()
-    running.tree.thaw()
+    await running.tree.freeze()
+    await running.tree.thaw()
     stat = proc.read_stat(pid)
     assert stat is not None
     assert stat.state == "T"

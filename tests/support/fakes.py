@@ -5,7 +5,8 @@ No threads anywhere: a mock clock that jumps does not know of them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from s0d.process.errors import InputClosed, SpawnError
 from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
 from s0d.process.tree import EndReport, Usage
+from s0d.supervisor.clock import RuntimeClock
 from s0d.supervisor.launch import LaunchPlan
 from s0d.supervisor.recorder import first_entry
 from s0d.supervisor.session import Session
@@ -119,6 +121,7 @@ class FakeLaunch:
         self.ended_with_grace: float | None = None
         self.first_signal: int | None = None
         self.closed = False
+        self.frozen = False
         self.stubborn = stubborn
         self.unkillable = False
         self._gone = trio.Event()
@@ -148,6 +151,14 @@ class FakeLaunch:
 
     def resize(self, size: TerminalSize) -> None:
         self.sizes.append(size)
+
+    async def freeze(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.frozen = True
+
+    async def thaw(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.frozen = False
 
     async def end(
         self, grace: float, signum: int | None = None, told: Callable[[], None] = lambda: None
@@ -188,6 +199,7 @@ class FakeHost:
         self.times: list[float] = []
         self.error: SpawnError | None = None
         self.stubborn = 0.0
+        self.clock = RuntimeClock()
         self.on_launch: Callable[[FakeLaunch], None] = lambda launch: None
 
     def check(self, spec: SessionSpec) -> None:
@@ -214,6 +226,13 @@ class FakeHost:
 
     def aging(self, journal: object, max_age_seconds: int) -> None:
         pass
+
+    def attendance(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def awake(self) -> AsyncIterator[bool]:
+        yield True
 
     @property
     def now(self) -> FakeLaunch:

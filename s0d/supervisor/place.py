@@ -1,0 +1,152 @@
+"""Where sandboxes are kept: their directories under the state directory, and who owns them.
+
+Everything here blocks and is called in worker threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from s0d.journal import Disk, Syncer, make_directory
+from s0d.model.errors import InvalidRequest, StateDirectoryError, Unavailable
+from s0d.model.ids import is_sandbox_id
+from s0d.model.sandbox import SandboxRecord
+from s0d.process.request import Identity
+
+from . import roots
+from .host import ProcessHost
+from .store import Store
+
+log = logging.getLogger("s0d.supervisor")
+
+_DIRECTORY: Final = "sandboxes"
+_TRASH: Final = "trash"
+_ROOTS: Final = "roots"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What all sandboxes share.  `root` is where the default one's sessions start; `identity` whom
+    processes run as, None for our own user."""
+
+    state_dir: str
+    disk: Disk
+    host: ProcessHost
+    syncer: Syncer
+    root: str
+    identity: Identity | None
+
+    def store(self, sandbox_id: str) -> Store:
+        return Store(os.path.join(self.state_dir, _DIRECTORY, sandbox_id), self.disk)
+
+    @property
+    def trash(self) -> str:
+        return os.path.join(self.state_dir, _TRASH)
+
+    def root_for(self, record: SandboxRecord) -> str:
+        """The root of a new sandbox that named none; `InvalidRequest` where there can be none."""
+        if self.identity is not None:
+            raise InvalidRequest(
+                "config.root: name a directory, the daemon's own is out of reach of the user that "
+                "sessions run as"
+            )
+        return os.path.join(self.state_dir, _ROOTS, record.id)
+
+
+def take_ownership(
+    place: Place, sandbox_id: str, *, root: str | None, reset: bool
+) -> SandboxRecord:
+    """Check the owner marker, and raise the generation before anything starts in the new runtime.
+
+    A directory that belongs to another sandbox is refused, unless its sessions shall be reset;
+    then the sessions of an ownerless one are cleared too.  Without that, ownerless state is
+    adopted.  A matching owner keeps its sessions, also with reset.
+    """
+    if not is_sandbox_id(sandbox_id):
+        raise StateDirectoryError(f"not a sandbox id: {sandbox_id!r}")
+    make_directory(place.disk, os.path.join(place.state_dir, _DIRECTORY))
+    store = place.store(sandbox_id)
+    store.prepare()
+    try:
+        marker = store.read_marker()
+    except ValueError as error:
+        raise StateDirectoryError(f"{store.path}: the owner marker is damaged: {error}") from None
+    foreign = marker is not None and marker.id != sandbox_id
+    if foreign and not reset:
+        raise StateDirectoryError(
+            f"{store.path} belongs to sandbox {marker.id!r}, not {sandbox_id!r}: "  # type: ignore[union-attr]
+            "start with --reset-copied-sessions to clear its sessions"
+        )
+    if reset and (marker is None or foreign):
+        store.discard_all()
+        marker = None
+    record = marker or SandboxRecord(sandbox_id, created_at_ns=time.time_ns())
+    record.root = root or ""
+    record.generation += 1
+    store.write_marker(record)
+    return record
+
+
+def own_others(place: Place, default: str) -> list[SandboxRecord]:
+    """The records of all sandboxes but the default one, each in a new generation.
+
+    What bears another sandbox's marker, or none, is left alone: nobody asked for it.
+    """
+    records = []
+    for name in sorted(os.listdir(os.path.join(place.state_dir, _DIRECTORY))):
+        if name == default or not is_sandbox_id(name):
+            continue
+        store = place.store(name)
+        try:
+            record = store.read_marker()
+            if record is None or record.id != name:
+                raise ValueError("no owner marker of its own")  # noqa: TRY301
+            store.prepare()
+            record.generation += 1
+            store.write_marker(record)
+        except (OSError, ValueError) as error:
+            log.warning("sandbox %s is left alone: %s", name, error)
+            continue
+        records.append(record)
+    return records
+
+
+def make(place: Place, record: SandboxRecord, copied: str | None) -> None:
+    """Put a new sandbox on disk, or leave nothing behind."""
+    store = place.store(record.id)
+    try:
+        record.owns_root = roots.make(record.root, place.identity)
+        if copied is not None:
+            roots.copy(copied, record.root)
+        store.prepare()
+        store.write_marker(record)
+    except BaseException as error:
+        if record.owns_root:
+            roots.remove(record.root)
+        store.remove()
+        if isinstance(error, OSError):
+            raise Unavailable(f"the sandbox cannot be stored: {error}") from None
+        raise
+
+
+def remove(place: Place, record: SandboxRecord) -> None:
+    """Remove everything of a sandbox whose sessions have ended."""
+    if record.owns_root:
+        roots.remove(record.root)
+    try:
+        make_directory(place.disk, place.trash)
+        place.store(record.id).discard_into(place.trash)
+    except OSError as error:
+        raise Unavailable(f"the sandbox's files cannot be removed: {error}") from None
+
+
+def empty_trash(place: Place, sandbox_ids: list[str]) -> None:
+    for sandbox_id in sandbox_ids:
+        place.store(sandbox_id).empty_trash()
+    if os.path.isdir(place.trash):
+        for name in os.listdir(place.trash):
+            roots.remove(os.path.join(place.trash, name))

@@ -1,0 +1,212 @@
+"""The sandboxes of a state directory: opened at start, made, forked, deleted.
+
+Each runs in a nursery of its own, which its deletion cancels.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from functools import partial
+from typing import Final
+
+import trio
+
+from s0d.model.errors import InvalidRequest, LimitExceeded, SandboxConflict, SandboxNotFound
+from s0d.model.ids import is_sandbox_id
+from s0d.model.sandbox import SandboxConfig, SandboxRecord
+from s0d.model.session import ACTIVE
+
+from . import recovery
+from .place import Place, empty_trash, make, own_others, remove
+from .recovery import Found
+from .sandbox import Sandbox, see_through
+from .session import Session
+
+MAX_SANDBOXES: Final = 1000
+
+
+class Registry:
+    """The table of sandboxes, and how they come and go."""
+
+    def __init__(self, place: Place, nursery: trio.Nursery, default: str) -> None:
+        self.table: dict[str, Sandbox] = {}
+        self._place = place
+        self._nursery = nursery
+        self._default = default
+        self._scopes: dict[str, trio.CancelScope] = {}
+        self._making: dict[str, trio.Event] = {}
+        self._deleting: dict[str, trio.Event] = {}
+
+    @property
+    def default(self) -> Sandbox:
+        return self.table[self._default]
+
+    def get(self, sandbox_id: str) -> Sandbox:
+        """Look up a sandbox; `SandboxNotFound`."""
+        sandbox = self.table.get(sandbox_id)
+        if sandbox is None:
+            raise SandboxNotFound("no such sandbox")
+        return sandbox
+
+    # -- the start ---------------------------------------------------------------------------
+
+    async def open(self, first: SandboxRecord) -> None:
+        """Open `first`, the default one, and all others; end what a dead daemon left."""
+        place = self._place
+        others = await trio.to_thread.run_sync(own_others, place, first.id)
+        found: dict[str, list[Found]] = {}
+        for record in (first, *others):
+            await self._begin(record)
+            load = partial(recovery.load, place.store(record.id), place.syncer, record.generation)
+            found[record.id] = await trio.to_thread.run_sync(load)
+        await place.host.end_leftovers()
+        await recovery.end_leftovers([one for some in found.values() for one in some], place.host)
+        for sandbox_id, some in found.items():
+            self._recover(self.table[sandbox_id], some)
+        await trio.to_thread.run_sync(empty_trash, place, list(self.table))
+
+    def _recover(self, sandbox: Sandbox, found: list[Found]) -> None:
+        for one in found:
+            session = Session(one.record, one.journal, sandbox)
+            sandbox.adopt(session)
+            if sandbox.suspended:
+                session.lose_runtime()
+            elif one.record.phase in ACTIVE:
+                session.recover()
+            sandbox.start(session)
+        sandbox.begin()
+        if sandbox.deleting:
+            self._nursery.start_soon(self._delete, sandbox)
+
+    async def _begin(self, record: SandboxRecord) -> Sandbox:
+        """Run the sandbox of `record`, which is on disk."""
+        sandbox: Sandbox = await self._nursery.start(self._run, record)
+        return sandbox
+
+    async def _run(self, record: SandboxRecord, *, task_status: trio.TaskStatus[Sandbox]) -> None:
+        place = self._place
+        async with trio.open_nursery() as nursery:
+            sandbox = Sandbox(
+                record,
+                place.store(record.id),
+                place.host,
+                place.syncer,
+                nursery,
+                root=record.root or place.root,
+                expired=lambda: self._nursery.start_soon(self._delete, sandbox),
+            )
+            self.table[record.id] = sandbox
+            self._scopes[record.id] = nursery.cancel_scope
+            task_status.started(sandbox)
+            await trio.sleep_forever()
+
+    # -- new ones ----------------------------------------------------------------------------
+
+    async def create(
+        self,
+        *,
+        sandbox_id: str | None = None,
+        template: str = "",
+        root: str | None = None,
+        config: SandboxConfig | None = None,
+    ) -> Sandbox:
+        """Make a sandbox; durable on return.
+
+        `root` is made where it is not there; without one the sandbox gets its own.  Raises
+        `InvalidRequest`, `SandboxConflict` for an id that is taken, `LimitExceeded`, `Unavailable`.
+        """
+        record = _new_record(sandbox_id, template, config or SandboxConfig())
+        record.root = root if root is not None else self._place.root_for(record)
+        return await self._add(record, None)
+
+    async def fork(self, source: Sandbox, *, key: str | None = None) -> Sandbox:
+        """Make a paused sandbox with a copy of `source`'s root directory, and nothing else of it.
+
+        The same `key` gives the same fork again.
+        """
+        if not source.record.root:
+            raise SandboxConflict(
+                "the default sandbox works in its user's own directory, which is not copied"
+            )
+        fork_key = None if key is None else f"{source.id} {key}"
+        if fork_key is not None:
+            while (pending := self._making.get(fork_key)) is not None:
+                await pending.wait()
+            for sandbox in self.table.values():
+                if sandbox.record.fork_key == fork_key:
+                    return sandbox
+        record = _new_record(None, source.record.template, source.record.config)
+        record.paused, record.fork_key = True, fork_key
+        record.root = self._place.root_for(record)
+        return await self._add(record, source.root)
+
+    async def _add(self, record: SandboxRecord, copied: str | None) -> Sandbox:
+        if record.id in self.table or record.id in self._making:
+            raise SandboxConflict(f"id: there is a sandbox {record.id} already")
+        if len(self.table) + len(self._making) >= MAX_SANDBOXES:
+            raise LimitExceeded(f"at most {MAX_SANDBOXES} sandboxes")
+        claims = [record.id, *([record.fork_key] if record.fork_key else [])]
+        done = trio.Event()
+        self._making.update(dict.fromkeys(claims, done))
+        try:
+            with trio.CancelScope(shield=True):  # all of it or nothing, also when the client leaves
+                await trio.to_thread.run_sync(partial(make, self._place, record, copied))
+                sandbox = await self._begin(record)
+                sandbox.begin()
+        finally:
+            for claim in claims:
+                del self._making[claim]
+            done.set()
+        return sandbox
+
+    # -- the end -----------------------------------------------------------------------------
+
+    async def delete(self, sandbox: Sandbox) -> None:
+        """End its sessions, remove them and everything of it on disk; of several callers one does.
+
+        Goes on where a caller leaves.
+        """
+        if sandbox.id == self._default:
+            raise SandboxConflict("the default sandbox cannot be deleted")
+        await see_through(self._nursery, partial(self._delete, sandbox))
+
+    async def _delete(self, sandbox: Sandbox) -> None:
+        while (pending := self._deleting.get(sandbox.id)) is not None:
+            await pending.wait()
+        if self.table.get(sandbox.id) is not sandbox:
+            return
+        self._deleting[sandbox.id] = done = trio.Event()
+        try:
+            await sandbox.clear()
+            await sandbox.close()
+            await trio.to_thread.run_sync(remove, self._place, sandbox.record)
+            del self.table[sandbox.id]
+            self._scopes.pop(sandbox.id).cancel()
+        finally:
+            del self._deleting[sandbox.id]
+            done.set()
+
+    async def stop(self) -> None:
+        """The daemon ends: end every attempt, close every journal."""
+        async with trio.open_nursery() as nursery:
+            for sandbox in self.table.values():
+                nursery.start_soon(sandbox.suspend)
+        for sandbox in self.table.values():
+            await sandbox.close()
+
+
+def _new_record(sandbox_id: str | None, template: str, config: SandboxConfig) -> SandboxRecord:
+    if sandbox_id is not None and not is_sandbox_id(sandbox_id):
+        raise InvalidRequest("id: must match [a-z0-9][a-z0-9_-]{0,62}")
+    now = time.time_ns()
+    return SandboxRecord(
+        id=sandbox_id or f"sbx-{uuid.uuid4().hex[:16]}",
+        generation=1,
+        created_at_ns=now,
+        template=template,
+        config=config,
+        updated_at_ns=now,
+        renewed_at_ns=now,
+        lease=config.ttl,
+    )

@@ -23,6 +23,7 @@ module         holds
 `call`         one request on its way to a handler: path, query and body resolved and checked
 `bodies`       a budget for all request bodies that are in memory at once
 `sessions`     the handlers of supervised sessions
+`named`        the handlers of named sessions
 `page`         one page of events
 `streams`      the registry by which a shutdown ends every stream at once; shared encodings
 `sse`          events as a `text/event-stream` response

@@ -18,7 +18,7 @@ from werkzeug.routing.exceptions import WebsocketMismatch
 
 from s0d.journal.errors import JournalError
 from s0d.model.errors import InvalidRequest, S0dError, Unavailable
-from s0d.wire.envelope import failure_of, success
+from s0d.wire.envelope import success, to_json
 
 from .auth import Authenticator
 from .bodies import Budget, request_class
@@ -31,7 +31,7 @@ from .errors import (
     RequestTimeout,
     RequestTooLarge,
     UnsupportedMediaType,
-    headers_of,
+    answer_of,
     status_of,
 )
 from .gate import Gate
@@ -96,7 +96,8 @@ def _application(supervisor: Supervisor, config: ApiConfig, streams: Streams) ->
 
 def _view(route: Route, supervisor: Supervisor, config: ApiConfig, streams: Streams) -> Any:
     def call(asked: Any, path: dict[str, str]) -> Call:
-        made = Call(supervisor, config, streams, asked.args, asked.headers, **path)
+        problem = asked.scope["state"]["problem"]
+        made = Call(supervisor, config, streams, asked.args, asked.headers, problem, **path)
         if route.verb is not None:
             principal = asked.scope["state"]["principal"]
             made.authorize(principal, route.verb, of_sandbox=route.of_sandbox)
@@ -110,7 +111,7 @@ def _view(route: Route, supervisor: Supervisor, config: ApiConfig, streams: Stre
         if route.body is not None:
             made.body = await _read_body(asked, route.body)
         value = await route.handler(made)
-        return value if isinstance(value, Response) else _answer(value, route.status)
+        return value if isinstance(value, Response) else _answer(value, route)
 
     async def serve_websocket(**path: str) -> None:
         asked: Any = websocket._get_current_object()  # type: ignore[attr-defined]
@@ -140,9 +141,14 @@ def _check_json(asked: Any) -> None:
         raise UnsupportedMediaType("the body must be application/json")
 
 
-def _answer(value: Any, status: int) -> Response:
+def _answer(value: Any, route: Route) -> Response:
+    status = route.status
     if isinstance(value, Reply):
         value, status = value
+    if route.kind is Kind.EMPTY:
+        return Response(b"", status)
+    if route.kind is Kind.PLAIN:
+        return Response(to_json(value), status, content_type="application/json")
     body = value.answer() if isinstance(value, EventPage) else success(value)
     return Response(body, status, content_type="application/json")
 
@@ -150,16 +156,12 @@ def _answer(value: Any, status: int) -> Response:
 async def _answer_error(error: Exception) -> Response:
     """The answer to whatever was raised; only a bug is logged."""
     known = _known(error)
+    asked = request or websocket
     if known is None:
-        asked = request or websocket
         log.error("internal error (request %s)", asked.scope["state"]["request_id"], exc_info=error)
         known = InternalError("internal error: the log has more under this request's id")
-    return Response(
-        failure_of(known),
-        status_of(known),
-        headers=headers_of(known),
-        content_type="application/json",
-    )
+    body, headers = answer_of(known, problem=asked.scope["state"]["problem"])
+    return Response(body, status_of(known), headers=headers)
 
 
 def _known(error: Exception) -> S0dError | None:

@@ -48,9 +48,12 @@ class Principal:
         """Raise `Forbidden` unless the caller may do `verb` on this sandbox."""
         if verb > self.highest:
             raise Forbidden(f"this token may not {verb.name.lower()} here")
-        covered = sandbox_id is None or self.sandboxes is None or sandbox_id in self.sandboxes
-        if not covered:
+        if sandbox_id is not None and not self.covers(sandbox_id):
             raise Forbidden("this token does not cover this sandbox")
+
+    def covers(self, sandbox_id: str) -> bool:
+        """Is the sandbox one of the caller's?"""
+        return self.sandboxes is None or sandbox_id in self.sandboxes
 
 
 class Tokens(Protocol):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from s0d.model.errors import InvalidRequest, SandboxNotFound, SessionNotFound
 from s0d.model.ids import is_sandbox_id, is_session_id
 from s0d.model.parse import INT53
+from s0d.wire.named import is_name
 
 from .auth import Principal, Verb
 from .config import ApiConfig
@@ -43,15 +44,20 @@ class Query(Protocol):
 
 @dataclass
 class Call:
-    """What a handler needs; `body` is already decoded and checked."""
+    """What a handler needs; `body` is already decoded and checked.
+
+    `problem` says that the call came by the named sessions' surface.
+    """
 
     supervisor: Supervisor
     config: ApiConfig
     streams: Streams
     query: Query
     headers: Mapping[str, str]
+    problem: bool = False
     sandbox_id: str | None = None
     session_id: str | None = None
+    session_name: str | None = None
     body: Any = None
     principal: Principal | None = field(default=None, init=False)
 
@@ -71,9 +77,26 @@ class Call:
             raise SessionNotFound("no such session")
         return self.sandbox.session(self.session_id)
 
+    @property
+    def name(self) -> str:
+        """The session's name in the path; `SessionNotFound` where it has not the form of one."""
+        if self.session_name is None or not is_name(self.session_name):
+            raise SessionNotFound("no such session")
+        return self.session_name
+
+    @cached_property
+    def named(self) -> Session:
+        """The session of that name; `SessionNotFound`."""
+        return self.sandbox.named.find(self.name)
+
     def authorize(self, principal: Principal, verb: Verb, *, of_sandbox: bool = True) -> None:
-        """Raise `Forbidden`, or `SandboxNotFound` where there is nothing to be allowed."""
+        """Raise `Forbidden`, or `SandboxNotFound` where there is nothing to be allowed.
+
+        To the named sessions' surface what a token does not cover does not exist.
+        """
         self.principal = principal
+        if self.problem and not principal.covers(self.sandbox.id):
+            raise SandboxNotFound("no such sandbox")
         principal.check(verb, None)
         if not of_sandbox:
             return

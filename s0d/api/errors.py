@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from s0d.model.errors import S0dError
+from s0d.wire.envelope import failure_of
+from s0d.wire.problem import CONTENT_TYPE, problem_of
 
 STATUS: Final = {
     "invalid_request": 400,
@@ -18,6 +20,8 @@ STATUS: Final = {
     "request_timeout": 408,
     "wait_timeout": 408,
     "session_conflict": 409,
+    "session_exists": 409,
+    "session_live": 409,
     "sandbox_conflict": 409,
     "event_cursor_expired": 410,
     "request_too_large": 413,
@@ -99,6 +103,14 @@ class InternalError(S0dError):
 
 def status_of(error: S0dError) -> int:
     return STATUS.get(error.code, 500)
+
+
+def answer_of(error: S0dError, *, problem: bool) -> tuple[bytes, dict[str, str]]:
+    """Body and headers: problem details under `/v1`, the envelope everywhere else."""
+    body, kind = failure_of(error), "application/json"
+    if problem:
+        body, kind = problem_of(error, status_of(error)), CONTENT_TYPE
+    return body, {"content-type": kind, **headers_of(error)}
 
 
 def headers_of(error: S0dError) -> dict[str, str]:

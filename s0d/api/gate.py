@@ -14,15 +14,15 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from s0d.model.errors import InvalidRequest, S0dError, Unavailable
-from s0d.wire.envelope import failure_of
 
 from .auth import Authenticator
-from .errors import NotFound, RequestTooLarge, headers_of, status_of
+from .errors import NotFound, RequestTooLarge, answer_of, status_of
 from .origin import Edge
 
 ALIVE: Final = "/healthz"  # answered whatever the state
 READY: Final = "/readyz"
 PUBLIC: Final = frozenset({ALIVE, READY, "/metadata"})
+NAMED: Final = "/v1/"  # below it errors are problem details
 
 _PLAIN = re.compile(r"/[A-Za-z0-9._~/-]*\Z")
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}\Z")
@@ -53,6 +53,7 @@ class Gate:
             return
         state = scope.setdefault("state", {})
         state["request_id"] = request_id = _request_id(_header(scope, b"x-request-id"))
+        state["problem"] = _raw_path(scope).startswith(NAMED)
         send = _with_request_id(send, request_id.encode())
         try:
             path = self._check(scope)
@@ -87,9 +88,8 @@ class Gate:
 
 async def refuse(scope: Any, receive: Any, send: Send, error: S0dError) -> None:
     """Answer `error` on bare ASGI, in place of a response or of a WebSocket's upgrade."""
-    body = failure_of(error)
-    headers = {"content-type": "application/json", "content-length": str(len(body))}
-    headers.update(headers_of(error))
+    body, headers = answer_of(error, problem=scope["state"]["problem"])
+    headers["content-length"] = str(len(body))
     kind = "http.response"
     if scope["type"] == "websocket":
         await receive()  # websocket.connect
@@ -102,6 +102,14 @@ async def refuse(scope: Any, receive: Any, send: Send, error: S0dError) -> None:
         }
     )
     await send({"type": f"{kind}.body", "body": body, "more_body": False})
+
+
+def _raw_path(scope: Any) -> str:
+    """The path as it was sent, to tell what kind of answer is expected; good for nothing else."""
+    raw = str((scope.get("raw_path") or scope["path"].encode()).decode("latin-1"))
+    if not raw.startswith("/"):
+        raw = "/" + raw.partition("://")[2].partition("/")[2]
+    return raw.removeprefix(scope.get("root_path", ""))
 
 
 def _target(scope: Any) -> tuple[bytes | None, str]:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from s0d.model.parse import SentSpec, parse_spec
+from s0d.wire.named import CreateBody, KillBody, NamedList, NamedSession, NoBody, Resumed
 from s0d.wire.requests import (
     AttemptBody,
     DesiredStateBody,
@@ -40,6 +41,7 @@ from s0d.wire.session import SessionView
 from s0d.wire.terminal import KeysBody, WaitBody, decode_keys
 
 from . import (
+    named,
     page,
     recording,
     sandboxes,
@@ -56,6 +58,7 @@ from .auth import Verb
 
 SANDBOX: Final = "/api/v1/sandboxes/<sandbox_id>"
 DEFAULT: Final = "/api/v1"
+NAMED: Final = "/v1/sandbox/<sandbox_id>"
 
 
 class Kind(enum.Enum):
@@ -66,6 +69,10 @@ class Kind(enum.Enum):
     WEBSOCKET = enum.auto()
     DOCUMENT = enum.auto()
     """Not in the envelope: a format of its own, which the handler names."""
+    PLAIN = enum.auto()
+    """JSON without the envelope."""
+    EMPTY = enum.auto()
+    """Nothing but the status."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +86,8 @@ class Body:
 
 @dataclass(frozen=True)
 class Route:
-    """One method of one path.  `answer` is the type of `data` in the envelope.  `of_sandbox`: it
-    is about one sandbox, the default one where its path names none.
+    """One method of one path.  `answer` is the type of `data` in the envelope, or of all of it.
+    `of_sandbox`: it is about one sandbox, the default one where its path names none.
 
     A handler gets a `Call` (and a WebSocket, for one).  `verb` None means that no token is needed.
     """
@@ -216,6 +223,30 @@ def _of_sandbox() -> list[Route]:
     ]
 
 
+def _of_named() -> list[Route]:
+    """The second surface, which has its prefix to itself."""
+    one = f"{NAMED}/sessions/<session_name>"
+    info, plain = NamedSession, Kind.PLAIN
+    create, kill = _body(CreateBody), _body(KillBody, optional=True)
+    none = _body(NoBody, optional=True)
+    return [
+        Route("GET", f"{NAMED}/sessions", named.list_named, NamedList, Verb.READ, kind=plain),
+        Route(
+            "POST",
+            f"{NAMED}/sessions",
+            named.create_named,
+            info,
+            body=create,
+            status=201,
+            kind=plain,
+        ),
+        Route("GET", one, named.get_named, info, Verb.READ, kind=plain),
+        Route("DELETE", one, named.delete_named, None, status=204, kind=Kind.EMPTY),
+        Route("POST", f"{one}/kill", named.kill_named, info, body=kill, kind=plain),
+        Route("POST", f"{NAMED}/resume", named.resume, Resumed, body=none, kind=plain),
+    ]
+
+
 def routes() -> list[Route]:
     """All routes with their full paths; `<name>` stands for a variable segment."""
     service_routes = [
@@ -224,8 +255,9 @@ def routes() -> list[Route]:
         Route("GET", "/metadata", service.metadata, service.Metadata, None),
         Route("GET", f"{DEFAULT}/status", status.status, status.Status, Verb.READ),
     ]
-    return [*service_routes, *_of_sandbox()] + [
+    below_prefix = [
         Route(r.method, prefix + r.path, r.handler, r.answer, r.verb, r.body, r.status, r.kind)
         for prefix in (SANDBOX, DEFAULT)
         for r in (*_of_session(), *_of_terminal())
     ]
+    return [*service_routes, *_of_sandbox(), *below_prefix, *_of_named()]

@@ -45,6 +45,18 @@ class SessionConflict(S0dError):
     code = "session_conflict"
 
 
+class SessionExists(S0dError):
+    """The name is taken: by a live session, or by an ended one that shall not be replaced."""
+
+    code = "session_exists"
+
+
+class SessionLive(S0dError):
+    """What was asked for is possible only once the session has ended."""
+
+    code = "session_live"
+
+
 class SandboxConflict(S0dError):
     """The sandbox's state forbids this."""
 

@@ -12,6 +12,7 @@ module          owns
 `sandbox`       the sessions of one sandbox: create (idempotent), look up, delete
 `session`       a session: what callers see and ask of it
 `actor`         the task that realizes it: wait, run an attempt, decide, back off
+`named`         sessions by name: arbitrated, looked up, replaced
 `attempt`       the nursery around one process tree: pumps, readiness, drain, proof
 `recorder`      append -> apply -> publish; the only place that stamps wall time
 `readiness`     matching the byte sequence that makes an attempt ready

@@ -24,6 +24,7 @@ from .clock import RuntimeClock
 from .expiry import Expiry
 from .host import ProcessHost
 from .launch import Launch, LaunchPlan
+from .named import NamedSessions
 from .runtime import Runtime, State
 from .screens import Screens
 from .session import Session
@@ -57,6 +58,7 @@ class Sandbox:
         self.clock = RuntimeClock()
         self.runtime = Runtime(self, State.ABSENT if record.paused else State.RUNNING)
         self.screens = Screens()
+        self.named = NamedSessions(self)
         self._host = host
         self._nursery = nursery
         self._sessions = Sessions(

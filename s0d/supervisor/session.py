@@ -211,8 +211,11 @@ class Session:
         Desired state `stopped`, as by `stop`, but returns when the signal has been sent.  What
         rests already stays as it is.
         """
-        if self.phase in _ENDED:
-            return
+        if self.phase not in _ENDED:
+            async with self._host.awake():
+                await self._kill(signum, grace)
+
+    async def _kill(self, signum: int, grace: float) -> None:
         await self._prepare()
         self._check_present()
         await self._actor.wait_launched()

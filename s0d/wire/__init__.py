@@ -12,6 +12,8 @@ module         holds
 `envelope`     success and failure around an answer
 `requests`     the bodies of requests, decoded and checked
 `terminal`     those about a terminal: keys, and waiting
+`named`        named sessions: what clients send and get
+`problem`      errors as problem details (RFC 9457)
 `asciicast`    a terminal's history as a recording that asciinema plays
 =============  =====================================================================
 """

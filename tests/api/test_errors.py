@@ -33,7 +33,8 @@ TABLE = {
 
 def test_table() -> None:
     ours_alone = {"request_timeout": 408}  # a body that does not arrive
-    assert TABLE | ours_alone == errors.STATUS
+    named = {"session_exists": 409, "session_live": 409}  # section 4
+    assert TABLE | ours_alone | named == errors.STATUS
 
 
 def test_every_error_of_a_request_is_in_the_table() -> None:

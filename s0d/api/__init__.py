@@ -22,6 +22,7 @@ module         holds
 `routes`       a route as data, and the table of all of them
 `call`         one request on its way to a handler: path, query and body resolved and checked
 `bodies`       a budget for all request bodies that are in memory at once
+`sandboxes`    the handlers of sandboxes
 `sessions`     the handlers of supervised sessions
 `named`        the handlers of named sessions
 `page`         one page of events

@@ -7,9 +7,16 @@ belong to the standalone daemon (`s0d.daemon`).
 ==============  ======================================================================
 module          owns
 ==============  ======================================================================
-`supervisor`    the state directory's lock, the sandboxes, start and orderly stop
+`supervisor`    the state directory's lock, start and orderly stop
 `lock`          one supervisor a state directory
-`sandbox`       the sessions of one sandbox: create (idempotent), look up, delete
+`registry`      the sandboxes of a state directory: opened, made, forked, deleted
+`place`         their directories, and who owns them
+`roots`         the root directories of sandboxes: made, copied, removed
+`sandbox`       a sandbox: identity, configuration, and its side of the runtime's transitions
+`runtime`       whether its processes run, stand still or are gone, and the ways between
+`clock`         the runtime's clock, which stands still while it is frozen
+`expiry`        when a sandbox's time is up: its lease, its hard limit, quiet
+`sessions`      the sessions of one sandbox: create (idempotent), look up, delete
 `session`       a session: what callers see and ask of it
 `actor`         the task that realizes it: wait, run an attempt, decide, back off
 `named`         sessions by name: arbitrated, looked up, replaced
@@ -35,9 +42,11 @@ module          owns
 Directories (all 0700, the daemon's own)::
 
     STATE/lock                              held while a supervisor runs; names its holder
-    STATE/sandboxes/ID/sandbox.json         the owner marker: identity and generation
+    STATE/sandboxes/ID/sandbox.json         the owner marker: identity, generation, configuration
     STATE/sandboxes/ID/sessions/SES/        one session: session.json and journal/
     STATE/sandboxes/ID/trash/               deleted sessions on their way out
+    STATE/roots/ID/                         the root directory of a sandbox that named none
+    STATE/trash/                            deleted sandboxes on their way out
 """
 
 from .sandbox import Sandbox

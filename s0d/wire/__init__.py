@@ -7,6 +7,7 @@ sockets or the supervisor.
 module         holds
 =============  =====================================================================
 `times`        RFC 3339 times from Unix nanoseconds, fast
+`sandbox`      a sandbox as clients see it, and the bodies about one
 `session`      a session as clients see it
 `event`        an event as JSON, as SSE frames, as WebSocket messages; whole blocks at once
 `envelope`     success and failure around an answer

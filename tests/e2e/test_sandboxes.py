@@ -6,6 +6,7 @@ import base64
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sandbox0.apispec.models.sandbox_config import SandboxConfig
 from sandbox0.apispec.models.sandbox_refresh_request import SandboxRefreshRequest
 from sandbox0.apispec.models.sandbox_update_request import SandboxUpdateRequest
 
+from tests.conftest import daemons
 from tests.support.daemon import Daemon
 from tests.support.sessions import lives
 
@@ -37,6 +39,9 @@ class Api:
 
     def close(self) -> None:
         self._client.close()
+
+    def stream(self, path: str) -> Any:
+        return self._client.stream("GET", path)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         return self._client.request(method, f"/api/v1{path}", json=body, headers=headers)
@@ -347,3 +352,112 @@ def test_sandboxes_survive_the_daemon(daemon: Daemon) -> None:
         assert api.phase(rests, other) == "suspended"
         api("POST", f"/sandboxes/{rests}/resume")
         api.wait(rests, other, phase="running")
+
+
+# -- freezing under load -----------------------------------------------------------------------
+
+WRITERS = {
+    "pipes": "i=0; while :; do i=$((i+1)); echo $i; done",
+    "pty": "i=0; while :; do i=$((i+1)); echo $i; done",
+    "tree": "(i=0; while :; do i=$((i+1)); echo $i; done) & wait",
+}
+
+
+@pytest.mark.parametrize("cgroups", [True, False])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_hundred_rounds_lose_no_byte(
+    shared_daemon: Daemon, plain_daemon: Daemon, kind: str, cgroups: bool
+) -> None:
+    with api_of(shared_daemon if cgroups else plain_daemon) as api:
+        sandbox = api.claim()
+        spec = {"io": {"mode": "pty"}} if kind == "pty" else {}
+        session = api.run(sandbox, WRITERS[kind], **spec)
+        echo = api.run(sandbox, "cat")
+        for number in range(100 if kind == "pipes" else 20):
+            api("POST", f"/sandboxes/{sandbox}/pause", {"memory": True})
+            path = f"/sandboxes/{sandbox}/sessions/{echo}/inputs"
+            data = base64.b64encode(f"{number}\n".encode()).decode()
+            api("POST", path, {"input_id": str(number), "data_base64": data})  # wakes it
+        last = api.session(sandbox, session)["attempt"]
+        assert (last["number"], "exit_code" in last) == (1, False)
+        api.wait(sandbox, echo, output=f"{number}\n")
+        assert api.output(sandbox, echo).split() == [str(n) for n in range(number + 1)]
+        api("PUT", f"/sandboxes/{sandbox}/sessions/{session}/desired-state", {"state": "stopped"})
+        lines = whole_output(api, sandbox, session).split()
+        assert len(lines) > 100
+        assert lines[:-1] == [str(n + 1) for n in range(len(lines) - 1)]
+        assert api("GET", f"/sandboxes/{sandbox}")["runtime_generation"] == number + 2
+        api("DELETE", f"/sandboxes/{sandbox}")
+
+
+@pytest.fixture(scope="module")
+def plain_daemon() -> Iterator[Daemon]:
+    """One that owns trees without cgroups."""
+    with daemons() as make:
+        daemon = make("--no-cgroups")
+        daemon.start()
+        yield daemon
+
+
+def whole_output(api: Api, sandbox: str, session: str) -> str:
+    parts, after = [], 0
+    latest = api.session(sandbox, session)["cursor"]["latest"]
+    while after < latest:
+        events = api.events(sandbox, session, after)
+        parts += [base64.b64decode(e["data_base64"]) for e in events if e["type"] == "output"]
+        after = events[-1]["seq"]
+    return b"".join(parts).decode()
+
+
+def test_attached_clients_keep_it_awake(api: Api) -> None:
+    sandbox = api.claim(idle_suspend_seconds=1)
+    session = api.run(sandbox, "cat")
+    path = f"/api/v1/sandboxes/{sandbox}/sessions/{session}/events/stream"
+    quiet_since = 0.0
+    with api.stream(path), api.stream(path):
+        with api.stream(path):
+            until(lambda: api.session(sandbox, session)["attachments"] == 3)
+        time.sleep(1.3)  # longer than it may be quiet: nothing must happen
+        assert not api("GET", f"/sandboxes/{sandbox}")["paused"]
+        quiet_since = time.monotonic()
+    until(lambda: api("GET", f"/sandboxes/{sandbox}")["paused"])
+    assert time.monotonic() - quiet_since > 1
+    with api.stream(path):  # looking on does not wake it
+        until(lambda: api.session(sandbox, session)["attachments"] == 1)
+        assert api("GET", f"/sandboxes/{sandbox}")["paused"]
+
+
+def test_output_keeps_it_awake(api: Api) -> None:
+    sandbox = api.claim(idle_suspend_seconds=1)
+    session = api.run(sandbox, "for i in 1 2 3 4 5 6 7; do echo $i; sleep 0.3; done; exec sleep 99")
+    until(lambda: api("GET", f"/sandboxes/{sandbox}")["paused"])
+    assert api.output(sandbox, session).split()[-1] == "7"
+
+
+def test_deleting_a_sandbox_ends_its_streams(api: Api) -> None:
+    sandbox = api.claim()
+    session = api.run(sandbox, "echo here; sleep 99")
+    path = f"/api/v1/sandboxes/{sandbox}/sessions/{session}/events/stream"
+    with api.stream(path) as stream, ThreadPoolExecutor(1) as pool:
+        deleted = pool.submit(api, "DELETE", f"/sandboxes/{sandbox}")
+        text = "".join(stream.iter_text())
+        deleted.result()
+    assert '"reason":"session_deleted"' in text
+    assert api.ask("GET", f"/sandboxes/{sandbox}").status_code == 404
+
+
+def test_one_deletion_for_all_who_ask(api: Api) -> None:
+    sandbox = api.claim()
+    api.run(sandbox, "sleep 99")
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda _: api.ask("DELETE", f"/sandboxes/{sandbox}"), range(3)))
+    assert {answer.status_code for answer in answers} <= {202, 404}
+    with ThreadPoolExecutor(3) as pool:
+        made = [pool.submit(api.ask, "POST", "/sandboxes", {"id": "same"}) for _ in range(3)]
+    assert sorted(one.result().status_code for one in made) == [201, 409, 409]
+
+
+def test_done_is_200_for_one_client_and_202_for_others(api: Api) -> None:
+    for agent, status in (("s0/1.0", 200), ("other", 202)):
+        answer = api.ask("DELETE", f"/sandboxes/{api.claim()}", **{"User-Agent": agent})
+        assert answer.status_code == status

@@ -24,6 +24,7 @@ module         holds
 `bodies`       a budget for all request bodies that are in memory at once
 `sandboxes`    the handlers of sandboxes
 `sessions`     the handlers of supervised sessions
+`exec`         a command whose output is kept until it has ended
 `named`        the handlers of named sessions
 `page`         one page of events
 `streams`      the registry by which a shutdown ends every stream at once; shared encodings

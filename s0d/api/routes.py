@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from s0d.model.parse import SentSpec, parse_spec
+from s0d.wire.exec import ExecAnswer, ExecBody
 from s0d.wire.named import CreateBody, KillBody, NamedList, NamedSession, NoBody, Resumed
 from s0d.wire.requests import (
     AttemptBody,
@@ -41,6 +42,7 @@ from s0d.wire.session import SessionView
 from s0d.wire.terminal import KeysBody, WaitBody, decode_keys
 
 from . import (
+    exec,
     named,
     page,
     recording,
@@ -243,6 +245,7 @@ def _of_named() -> list[Route]:
         Route("GET", one, named.get_named, info, Verb.READ, kind=plain),
         Route("DELETE", one, named.delete_named, None, status=204, kind=Kind.EMPTY),
         Route("POST", f"{one}/kill", named.kill_named, info, body=kill, kind=plain),
+        Route("POST", f"{NAMED}/exec", exec.execute, ExecAnswer, body=_body(ExecBody), kind=plain),
         Route("POST", f"{NAMED}/resume", named.resume, Resumed, body=none, kind=plain),
     ]
 

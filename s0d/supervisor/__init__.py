@@ -19,6 +19,8 @@ module          owns
 `sessions`      the sessions of one sandbox: create (idempotent), look up, delete
 `session`       a session: what callers see and ask of it
 `actor`         the task that realizes it: wait, run an attempt, decide, back off
+`exec`          commands that are no sessions: owned, ended with their caller
+`notes`         files that name their trees, for the next daemon
 `named`         sessions by name: arbitrated, looked up, replaced
 `attempt`       the nursery around one process tree: pumps, readiness, drain, proof
 `recorder`      append -> apply -> publish; the only place that stamps wall time
@@ -44,6 +46,7 @@ Directories (all 0700, the daemon's own)::
     STATE/lock                              held while a supervisor runs; names its holder
     STATE/sandboxes/ID/sandbox.json         the owner marker: identity, generation, configuration
     STATE/sandboxes/ID/sessions/SES/        one session: session.json and journal/
+    STATE/sandboxes/ID/execs/               commands that run now and are no sessions
     STATE/sandboxes/ID/trash/               deleted sessions on their way out
     STATE/roots/ID/                         the root directory of a sandbox that named none
     STATE/trash/                            deleted sandboxes on their way out

@@ -104,7 +104,7 @@ class Expiry:
             return -math.inf
         quiet = sandbox.record.config.idle_suspend_seconds
         sessions = sandbox.sessions()
-        if not quiet or any(session.attachments for session in sessions):
+        if not quiet or len(sandbox.execs) or any(session.attachments for session in sessions):
             return math.inf
         since = max([self._departed, *(session.last_activity for session in sessions)])
         return sandbox.clock.deadline(since + quiet)

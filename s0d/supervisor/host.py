@@ -158,11 +158,9 @@ class ProcessHost:
         self, plan: LaunchPlan, sandbox_id: str, env_vars: Mapping[str, str]
     ) -> dict[str, str]:
         term = {"TERM": plan.term} if plan.terminal is not None else {}
-        identity = {
-            "S0D_SESSION_ID": plan.session_id,
-            "S0D_ATTEMPT_ID": plan.attempt_id,
-            "S0D_SANDBOX_ID": sandbox_id,
-        }
+        identity = {"S0D_ATTEMPT_ID": plan.attempt_id, "S0D_SANDBOX_ID": sandbox_id}
+        if plan.session_id:
+            identity["S0D_SESSION_ID"] = plan.session_id
         return attempt_environment(self._environment, env_vars, term, plan.env, identity=identity)
 
 

@@ -24,7 +24,10 @@ Emit = Callable[[list[bytes]], Awaitable[None]]
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """One process to start: everything that the child will see."""
+    """One process to start: everything that the child will see.
+
+    `session_id` is empty for a command that belongs to no session.
+    """
 
     session_id: str
     attempt_id: str

@@ -22,6 +22,7 @@ from s0d.model.spec import DesiredState, LifecycleSpec, RetentionSpec, SessionSp
 from s0d.process.attribution import TreeRecord
 
 from .host import ProcessHost
+from .notes import read_notes
 from .recorder import first_entry
 from .store import Store
 
@@ -160,6 +161,15 @@ async def end_leftovers(found: list[Found], host: ProcessHost) -> None:
             attempt = one.record.unfinished
             if attempt is not None:
                 nursery.start_soon(_end_leftover, one.record.id, attempt, host)
+
+
+async def end_noted(store: Store, host: ProcessHost) -> None:
+    """End what is left of commands that were no sessions."""
+    for note, record in await trio.to_thread.run_sync(read_notes, store.execs):
+        report = await host.end_recorded(record)
+        if report.survivors:
+            log.error("processes of a former command survive SIGKILL: %s", report.survivors)
+        await trio.to_thread.run_sync(note.remove)
 
 
 async def _end_leftover(session_id: str, attempt: AttemptRecord, host: ProcessHost) -> None:

@@ -61,6 +61,8 @@ class Registry:
             load = partial(recovery.load, place.store(record.id), place.syncer, record.generation)
             found[record.id] = await trio.to_thread.run_sync(load)
         await place.host.end_leftovers()
+        for sandbox_id in found:
+            await recovery.end_noted(place.store(sandbox_id), place.host)
         await recovery.end_leftovers([one for some in found.values() for one in some], place.host)
         for sandbox_id, some in found.items():
             self._recover(self.table[sandbox_id], some)

@@ -21,6 +21,7 @@ from s0d.model.sandbox import SandboxConfig, SandboxRecord, SandboxStatus
 from s0d.model.spec import SessionSpec
 
 from .clock import RuntimeClock
+from .exec import Execs
 from .expiry import Expiry
 from .host import ProcessHost
 from .launch import Launch, LaunchPlan
@@ -59,6 +60,7 @@ class Sandbox:
         self.runtime = Runtime(self, State.ABSENT if record.paused else State.RUNNING)
         self.screens = Screens()
         self.named = NamedSessions(self)
+        self.execs = Execs(self, nursery.start_soon)
         self._host = host
         self._nursery = nursery
         self._sessions = Sessions(
@@ -234,13 +236,16 @@ class Sandbox:
 
     async def freeze_sessions(self) -> None:
         self.clock.stop()
+        await self.execs.freeze()
         await self._each(Session.freeze)
 
     async def thaw_sessions(self) -> None:
         self.clock.start()
+        await self.execs.thaw()
         await self._each(Session.thaw)
 
     async def end_sessions(self) -> None:
+        await self.execs.end()
         await self._each(_suspend)
         await self._each(Session.wait_parted)
         self.clock.start()
@@ -260,12 +265,14 @@ class Sandbox:
     async def suspend(self) -> None:
         """End every attempt: the daemon goes away.  What is wanted stays as it is."""
         await self.runtime.close()
+        await self.execs.end()
         await self._each(_suspend)
 
     async def clear(self) -> None:
         """End and remove every session: the sandbox is being deleted."""
         await self.store_record(deleting=True)
         await self.runtime.close()
+        await self.execs.end()
         await self._each(Session.delete)
         await self._sessions.wait_cleared()
 

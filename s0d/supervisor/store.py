@@ -19,6 +19,8 @@ from s0d.model.sandbox import SandboxRecord
 from s0d.model.session import SessionRecord
 from s0d.model.spec import RetentionSpec
 
+from .notes import Note
+
 MARKER: Final = "sandbox.json"
 RECORD: Final = "session.json"
 JOURNAL: Final = "journal"
@@ -35,6 +37,7 @@ class Store:
         self.disk = disk
         self.sessions = os.path.join(path, "sessions")
         self.trash = os.path.join(path, "trash")
+        self.execs = os.path.join(path, "execs")
 
     def prepare(self) -> None:
         """Make the directories that are not there yet."""
@@ -157,6 +160,10 @@ class Store:
     def remove(self) -> None:
         """Take back a sandbox that could not be made."""
         remove_tree(self.path)
+
+    def note_exec(self, attempt_id: str) -> Note:
+        """Where the tree of a command that is no session is noted."""
+        return Note(os.path.join(self.execs, attempt_id))
 
     def empty_trash(self) -> None:
         for name in os.listdir(self.trash):

@@ -224,11 +224,16 @@ async def test_a_wait_says_what_matched_where_and_how_long_it_took(
 
 async def test_a_wait_that_times_out(served: Served, supervisor: Supervisor) -> None:
     session = await terminal(supervisor, "exec cat")
-    for wanted in ({"output": "x"}, {"screen": "x"}, {"exit": True}, {"port": 1}):
-        for timeout in (0, 50):
-            body = {"for": wanted, "timeout_ms": timeout}
-            answer = await post(served, session, "wait", body)
-            assert (answer.status, answer.code) == (408, "wait_timeout")
+
+    async def check(wanted: dict[str, Any], timeout: int) -> None:
+        body = {"for": wanted, "timeout_ms": timeout}
+        answer = await post(served, session, "wait", body)
+        assert (answer.status, answer.code) == (408, "wait_timeout")
+
+    async with trio.open_nursery() as nursery:
+        for wanted in ({"output": "x"}, {"screen": "x"}, {"exit": True}, {"port": 1}):
+            for timeout in (0, 50):
+                nursery.start_soon(check, wanted, timeout)
     assert session.journal.tail.readers == 0
 
 

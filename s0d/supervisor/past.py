@@ -26,7 +26,6 @@ class Past:
     def __init__(self, attempt_id: str) -> None:
         self.settings = Settings()
         self._attempt_id = attempt_id
-        self._turns = Turns()
         self._parts: list[bytes] = []
 
     async def read(self, journal: Journal, after: int, last: int) -> None:
@@ -45,9 +44,10 @@ class Past:
                 block = await cursor.read_available(_READ)
                 if block is None:
                     return
-                await self._take([r for r in block.records if r.seq <= last])
+                # The wait for a block from a file was rest enough.
+                await self._take([r for r in block.records if r.seq <= last], Turns())
 
-    async def _take(self, records: list[Record]) -> None:
+    async def _take(self, records: list[Record], turns: Turns) -> None:
         for record in records:
             if record.attempt != self._attempt_id:
                 continue
@@ -55,16 +55,16 @@ class Past:
                 if record.fields["stream"] == "pty":
                     self._parts.append(record.fields["data"])
                 continue
-            await self._search()
+            await self._search(turns)
             if record.type == ev.TERMINAL_RESIZED:
                 self.settings.resized()
             elif record.type == ev.ATTEMPT_STARTING:
                 self.settings = Settings()
-        await self._search()
+        await self._search(turns)
 
-    async def _search(self) -> None:
+    async def _search(self, turns: Turns) -> None:
         data = b"".join(self._parts)
         self._parts.clear()
         for start in range(0, len(data), _PIECE):
             self.settings.take(data[start : start + _PIECE])
-            await self._turns.rest()
+            await turns.rest()

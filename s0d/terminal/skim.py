@@ -23,7 +23,7 @@ from s0d.terminal.settings import Settings, colours_of
 _RISKY_ESC: Final = re.compile(rb"\x1b(?!\[[0-9;:]{0,200}[mK])")
 _LONGEST: Final = 256
 """More than any sequence that ``_RISKY_ESC`` looks ahead for."""
-_BLOCK: Final = 1 << 16
+_BLOCK: Final = 1 << 10
 
 _C1: Final = re.compile(rb"\xc2[\x80-\x9f]")
 _WHOLE: Final = re.compile(
@@ -99,9 +99,11 @@ def _last_risk(data: bytes, end: int) -> int:
 
 
 def _last_risky_escape(data: bytes, stop: int) -> int:
+    # Backwards in blocks, since a regular expression only looks forwards; small ones first, since
+    # the last one mostly is near, where there are many.
+    size = _BLOCK
     while stop > 0:
-        # Backwards in blocks, since a regular expression only looks forwards.
-        start = max(stop - _BLOCK, 0)
+        start, size = max(stop - size, 0), 4 * size
         last = -1
         for match in _RISKY_ESC.finditer(data, start, stop + _LONGEST):
             if match.start() < stop:

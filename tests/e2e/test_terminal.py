@@ -367,6 +367,56 @@ async def test_feeding_a_flood_holds_up_nobody_elses_echo(shared_daemon: Daemon)
     assert middle["flood, looked at"] < middle["flood"] + 100
 
 
+BURSTS = (
+    "import sys\n"
+    "data = b''.join(b'\\x1b[%d;%dHword %d' % (n % 24 + 1, n % 70 + 1, n) for n in range(30000))\n"
+    "for number, line in enumerate(sys.stdin):\n"
+    "    sys.stdout.buffer.write(data[:450000] + b'burst %d\\n' % number)\n"
+    "    sys.stdout.flush()\n"
+)
+
+
+async def test_drawing_a_screen_holds_up_nobody_elses_echo(shared_daemon: Daemon) -> None:
+    """By 10 ms at most; measured in turn with echoes while nothing is drawn."""
+    client = Client(shared_daemon.socket)
+    spec = {"io": {"mode": "pty"}, "lifecycle": {"stop_grace_period_seconds": 0}}
+    cat = {**spec, "command": ["sh", "-c", "stty raw -echo; echo up; exec cat"]}
+    quiet = (await client.ask("POST", "", cat)).data["id"]
+    bursts = {**spec, "command": [sys.executable, "-c", BURSTS]}
+    drawn = (await client.ask("POST", "", bursts)).data["id"]
+
+    async def wait(session: str, **wanted: str) -> None:
+        body = {"for": wanted, "timeout_ms": WAIT_MS}
+        assert (await client.ask("POST", f"/{session}/wait", body)).status == 200
+
+    await wait(quiet, screen="up")
+    idle: list[float] = []
+    busy: list[float] = []
+    with trio.fail_after(120):
+        async with client.events(quiet, 0) as stream:
+            for number in range(20):
+                await client.ask("POST", f"/{drawn}/keys", ["Enter"])
+                await wait(drawn, output=f"burst {number}\r\n")
+                idle += [await echo(stream, client, quiet, f"{number}-{n}-i") for n in range(4)]
+                looked = trio.Event()
+
+                async def look(looked: trio.Event = looked) -> None:
+                    await client.ask("GET", f"/{drawn}/screen?format=text")
+                    looked.set()
+
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(look)
+                    while not looked.is_set():
+                        busy.append(await echo(stream, client, quiet, f"{number}-{len(busy)}-b"))
+    for session in (quiet, drawn):
+        await client.ask("DELETE", f"/{session}")
+    assert len(busy) > 40
+    for share in (0.5, 0.9):
+        alone, beside = (sorted(taken)[int(len(taken) * share)] for taken in (idle, busy))
+        print(f"p{100 * share:.0f}: alone {1e3 * alone:.1f} ms, beside it {1e3 * beside:.1f} ms")
+        assert beside < alone + 0.010
+
+
 async def _look_on(client: Client, session: str) -> None:
     while True:
         answer = await client.ask("GET", f"/{session}/screen?format=text")

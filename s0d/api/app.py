@@ -35,6 +35,8 @@ from .errors import (
     status_of,
 )
 from .gate import Gate
+from .mcp import PATH as MCP
+from .mcp import McpEndpoint
 from .origin import Edge
 from .page import EventPage
 from .routes import Body, Kind, Route, routes
@@ -52,8 +54,11 @@ class Api:
 
     def __init__(self, supervisor: Supervisor, config: ApiConfig) -> None:
         self.streams = Streams()
+        budget = Budget(config.max_bodies)
+        self._app = _application(supervisor, config, self.streams, budget)
+        self._mcp = McpEndpoint(self._app, config, budget)
         self._gate = Gate(
-            _application(supervisor, config, self.streams),
+            self._route,
             Edge(config.own_hosts, config.origins),
             Authenticator(config.tokens, config.uids, config.insecure_without_token),
             config.max_body,
@@ -62,6 +67,11 @@ class Api:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self._gate(scope, receive, send)
+
+    async def _route(self, scope: Any, receive: Any, send: Any) -> None:
+        """All that is not one of our routes is ASGI of its own."""
+        is_mcp = scope["type"] == "http" and scope["path"] == scope.get("root_path", "") + MCP
+        await (self._mcp if is_mcp else self._app)(scope, receive, send)
 
 
 def make_app(supervisor: Supervisor, config: ApiConfig) -> Api:
@@ -74,7 +84,9 @@ def make_app(supervisor: Supervisor, config: ApiConfig) -> Api:
     return Api(supervisor, config)
 
 
-def _application(supervisor: Supervisor, config: ApiConfig, streams: Streams) -> Application:
+def _application(
+    supervisor: Supervisor, config: ApiConfig, streams: Streams, budget: Budget
+) -> Application:
     app = Application("s0d", static_folder=None)
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False
@@ -82,7 +94,7 @@ def _application(supervisor: Supervisor, config: ApiConfig, streams: Streams) ->
     app.config["RESPONSE_TIMEOUT"] = None  # it would cut streams and slow readers
     app.config["BODY_TIMEOUT"] = config.body_timeout
     app.config["MAX_CONTENT_LENGTH"] = config.max_body
-    app.request_class = request_class(Budget(config.max_bodies))
+    app.request_class = request_class(budget)
     for route in routes():
         endpoint = f"{route.method} {route.path}"
         view = _view(route, supervisor, config, streams)

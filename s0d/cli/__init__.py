@@ -24,6 +24,7 @@ module          holds
 `feed`          standard input of `s0d run`, forwarded
 `advice`        what to do where no daemon answers
 `background`    start a daemon where none answers
+`mcp`           `s0d mcp`: the tools of `s0d.mcp` on standard streams
 `serve`         `s0d serve` and `s0d token`
 ==============  =====================================================================
 """

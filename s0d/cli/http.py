@@ -81,13 +81,15 @@ def send(
     headers: Headers | None = None,
     body: bytes = b"",
     read_timeout: float | None = None,
+    sock: socket.socket | None = None,
 ) -> Response:
     """Send one request and wait for the head of its answer.
 
     `read_timeout` (seconds) bounds every single wait for bytes; None waits for ever, since a stop
-    may take as long as the session's grace period.  Raises `Unreachable` or `ConnectionLost`.
+    may take as long as the session's grace period.  `sock` is a connection that the caller made.
+    Raises `Unreachable` or `ConnectionLost`.
     """
-    sock = connect(target)
+    sock = connect(target) if sock is None else sock
     try:
         sock.settimeout(read_timeout)
         connection = h11.Connection(our_role=h11.CLIENT)

@@ -20,6 +20,7 @@ from .options import Common, connection_options
 _VERBS = {
     "doctor": ("s0d.cli.doctor", "doctor"),
     "journal": ("s0d.cli.journal", "journal"),
+    "mcp": ("s0d.cli.mcp", "mcp"),
     "run": ("s0d.cli.run", "run"),
     "serve": ("s0d.cli.serve", "serve"),
     "session": ("s0d.cli.session", "session"),

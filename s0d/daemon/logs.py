@@ -16,6 +16,8 @@ _STANDARD: Final = frozenset(
     vars(logging.LogRecord("", 0, "", 0, "", (), None))
     | {"message": "", "asctime": "", "taskName": ""}
 )
+_TALKATIVE: Final = ("mcp",)
+"""Packages that tell at `info` of every request."""
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -25,6 +27,8 @@ def configure(format: str, level: str, stream: TextIO | None = None) -> None:
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
 
 
 class TextFormatter(logging.Formatter):

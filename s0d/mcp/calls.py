@@ -1,0 +1,121 @@
+"""The daemon as the tools see it: requests of both public surfaces, answers decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from s0d.model.ids import is_session_id
+from s0d.wire.envelope import to_json
+
+from .errors import ToolError
+
+Json = dict[str, Any]
+
+_ENDED = frozenset({"exited", "failed", "stopped", "suspended"})
+
+
+class Daemon(Protocol):
+    """A way to the daemon."""
+
+    async def ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send one request (`path` with its query, `body` JSON or empty); status and body.
+
+        Where no answer came it is one made up for it, an envelope with the code `unreachable`.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Requests as the tools need them.
+
+    `sandbox_id` and `path` stand in for arguments that were left out; None: the daemon's own.
+    """
+
+    daemon: Daemon
+    sandbox_id: str | None = None
+    path: str | None = None
+
+    async def named(self, sandbox_id: str | None, method: str, path: str, body: Any = None) -> Json:
+        """A request of the named sessions' surface, `path` being below the sandbox."""
+        sandbox = sandbox_id or self.sandbox_id or await self._default()
+        return await self._ask(method, f"/v1/sandbox/{_segment(sandbox)}{path}", body)
+
+    async def of_session(self, session: Session, method: str, path: str, body: Any = None) -> Json:
+        """A request about one supervised session; what stands in its envelope."""
+        return cast(Json, (await self._ask(method, session.path + path, body))["data"])
+
+    async def find(self, sandbox_id: str | None, name: str) -> Session:
+        """The session that a name stands for: the newest live bearer, else the newest."""
+        sandbox = sandbox_id or self.sandbox_id
+        prefix = f"/api/v1/sandboxes/{_segment(sandbox)}" if sandbox else "/api/v1"
+        if is_session_id(name):
+            view = (await self._ask("GET", f"{prefix}/sessions/{name}"))["data"]
+            return Session(f"{prefix}/sessions/{name}", view)
+        answer = await self._ask("GET", f"{prefix}/sessions?{urlencode({'name': name})}")
+        found: Json | None = None
+        for view in answer["data"]["sessions"]:  # oldest first
+            if found is None or view["phase"] not in _ENDED or found["phase"] in _ENDED:
+                found = view
+        if found is None:
+            raise ToolError("session_not_found", f"there is no session named {name!r}")
+        return Session(f"{prefix}/sessions/{found['id']}", found)
+
+    async def _default(self) -> str:
+        return str((await self._ask("GET", "/api/v1/status"))["data"]["sandbox_id"])
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> Json:
+        data = b"" if body is None else to_json(body)
+        status, answer = await self.daemon.ask(method, path, data)
+        if status >= 300:
+            raise _failure(status, answer)
+        return cast(Json, msgspec.json.decode(answer))
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session that was looked up: where its requests go, and how it was then."""
+
+    path: str
+    view: Json
+
+    @property
+    def latest(self) -> int:
+        """The newest event when it was looked up."""
+        return int(self.view["cursor"]["latest"])
+
+    @property
+    def ended(self) -> bool:
+        return self.view["phase"] in _ENDED
+
+    def state(self) -> Json:
+        """In a few words: the phase, and how it ended."""
+        attempt: Mapping[str, Any] = self.view.get("attempt") or {}
+        names = ("exit_code", "signal", "message") if self.ended else ()
+        return {"phase": self.view["phase"], **{n: attempt[n] for n in names if n in attempt}}
+
+
+def query(**parameters: int | str | None) -> str:
+    """`?a=1&b=2` of what is given."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _failure(status: int, answer: bytes) -> ToolError:
+    """Of an envelope or of problem details; anything else did not come from s0d."""
+    try:
+        sent = msgspec.json.decode(answer)
+        error = sent.get("error", sent)
+        message = error["message"] if "message" in error else error["detail"]
+        return ToolError(str(error["code"]), str(message), error.get("details"))
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return ToolError("internal_error", f"the answer was HTTP {status}, not one of s0d's")

@@ -50,6 +50,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two where everything is to be run; what is named runs in this process, one after the other.
+
+    Half of the time is waiting: for grace periods, silence, ticks.
+    """
+    return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
 @pytest.fixture
 def short_dir() -> Iterator[Path]:
     """A directory whose path leaves room for a socket's name (107 bytes, unix(7))."""

@@ -11,7 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .daemon import Daemon
-from .figures import SECTIONS, Figure, median
+from .figures import SECTIONS as DELIVERY
+from .figures import Figure, median
+from .screens import screens
+
+SECTIONS = {**DELIVERY, "screens": screens}
 
 
 def main() -> int:

@@ -64,6 +64,10 @@ PROGRAMS: dict[str, tuple[list[str], list[str]]] = {
         ["bash", "--norc", "-c", "echo before; vim -u NONE -i NONE -n code.py; echo after"],
         ["ihello\x1b", ":q!\r"],
     ),
+    "nano": (
+        ["nano", "--ignorercfiles", "--linenumbers", "code.py"],
+        ["\x1b[B\x1b[B", "漢字 é", "\x0b", "\x15", "\x17line\r", "\x07", "\x18", "\x16", "\x1b3"],
+    ),
     "less": (["less", "-R", "coloured.txt"], [" ", "j", "/line 7\r", "b", "G", "5k"]),
     "man": (["less", "-i", "-s", "manual.txt"], [" ", "jjj", "k"]),
     "top": (["bash", "-c", "exec top -d 60 -p $$"], ["1", "z", "x"]),
@@ -104,7 +108,7 @@ def main() -> None:
 
 def _wanted(names: list[str]) -> Iterator[tuple[str, int, int]]:
     for name in names or PROGRAMS:
-        for rows, cols in ((24, 80), (15, 47)):
+        for rows, cols in ((24, 80), (15, 47), (40, 132)):
             yield name, rows, cols
 
 

@@ -284,7 +284,7 @@ def run(examples: int, steps: int) -> None:
 
 
 def test_the_journal_keeps_its_promises() -> None:
-    run(500, 60)
+    run(1000, 60)
 
 
 @pytest.mark.long

@@ -156,6 +156,7 @@ def test_killed_and_started_again(daemon: Daemon) -> None:
     daemon.kill()
     assert processes_with(f"S0D_SESSION_ID={session['id']}") != []
     daemon.start()
+    daemon.json("session", "wait", session["id"], "--phase", "running")
     events = daemon.json("session", "events", session["id"])
     exits = [event for event in events if event["type"] == "attempt.exited"]
     assert [event["reason"] for event in exits] == ["runtime_replaced"]

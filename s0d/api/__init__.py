@@ -24,6 +24,10 @@ module         holds
 `bodies`       a budget for all request bodies that are in memory at once
 `sandboxes`    the handlers of sandboxes
 `sessions`     the handlers of supervised sessions
+`duplex`       one WebSocket with a terminal behind it: its frames
+`attach`       attaching to a session's terminal
+`transcript`   what an attached client is shown, to the last byte
+`tty`          a terminal that ends with its connection
 `exec`         a command whose output is kept until it has ended
 `named`        the handlers of named sessions
 `page`         one page of events

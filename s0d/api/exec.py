@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from s0d.supervisor.exec import buffered
 from s0d.wire.exec import ExecAnswer, ExecBody, encode_output
 from s0d.wire.named import exit_info
@@ -14,8 +12,10 @@ from .call import Call
 async def execute(call: Call) -> ExecAnswer:
     """Also a command that failed is an answer; a client that hangs up ends it."""
     body: ExecBody = call.body
-    use = partial(buffered, stdin=body.stdin(), seconds=body.timeout)
-    result = await call.sandbox.execs.run(body.spec(), use)
+    stdin, seconds = body.stdin(), body.timeout
+    result = await call.sandbox.execs.run(
+        body.spec(), lambda launch, _: buffered(launch, stdin, seconds)
+    )
     status = exit_info(result.status.exit_code, result.status.signal)
     out, err = result.stdout, result.stderr
     answer = ExecAnswer(

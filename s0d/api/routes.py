@@ -42,6 +42,7 @@ from s0d.wire.session import SessionView
 from s0d.wire.terminal import KeysBody, WaitBody, decode_keys
 
 from . import (
+    attach,
     exec,
     named,
     page,
@@ -53,6 +54,7 @@ from . import (
     sessions,
     sse,
     status,
+    tty,
     wait,
     websocket,
 )
@@ -244,8 +246,10 @@ def _of_named() -> list[Route]:
         ),
         Route("GET", one, named.get_named, info, Verb.READ, kind=plain),
         Route("DELETE", one, named.delete_named, None, status=204, kind=Kind.EMPTY),
+        Route("GET", f"{one}/attach", attach.attach, None, kind=Kind.WEBSOCKET),
         Route("POST", f"{one}/kill", named.kill_named, info, body=kill, kind=plain),
         Route("POST", f"{NAMED}/exec", exec.execute, ExecAnswer, body=_body(ExecBody), kind=plain),
+        Route("GET", f"{NAMED}/exec", tty.attend, None, kind=Kind.WEBSOCKET),
         Route("POST", f"{NAMED}/resume", named.resume, Resumed, body=none, kind=plain),
     ]
 

@@ -88,11 +88,16 @@ def websocket_frames(block: Block, encoder: EventEncoder) -> bytes:
 
 
 def text_frame(message: bytes) -> bytes:
-    size = len(message)
+    return _head(0x81, len(message)) + message
+
+
+def binary_frame(message: bytes | memoryview) -> bytes:
+    return b"".join((_head(0x82, len(message)), message))
+
+
+def _head(first: int, size: int) -> bytes:
     if size < 126:
-        head = bytes((0x81, size))
-    elif size < 1 << 16:
-        head = b"\x81\x7e" + size.to_bytes(2, "big")
-    else:
-        head = b"\x81\x7f" + size.to_bytes(8, "big")
-    return head + message
+        return bytes((first, size))
+    if size < 1 << 16:
+        return bytes((first, 0x7E)) + size.to_bytes(2, "big")
+    return bytes((first, 0x7F)) + size.to_bytes(8, "big")

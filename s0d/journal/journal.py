@@ -174,6 +174,16 @@ class Journal:
         return segments[0].first if segments else self.latest + 1
 
     @property
+    def newest_segment(self) -> int:
+        """The first number of the newest segment; 0 where there is none."""
+        segments = self.store.segments
+        return segments[-1].first if segments else 0
+
+    def segments_beyond(self, seq: int) -> list[int]:
+        """The first numbers of the segments that begin beyond ``seq``, in order."""
+        return [segment.first for segment in self.store.segments if segment.first > seq]
+
+    @property
     def retained_bytes(self) -> int:
         """Bytes of the segment files."""
         return self.store.retained_bytes

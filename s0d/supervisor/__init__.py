@@ -21,6 +21,9 @@ module          owns
 `actor`         the task that realizes it: wait, run an attempt, decide, back off
 `exec`          commands that are no sessions: owned, ended with their caller
 `notes`         files that name their trees, for the next daemon
+`replay`        what a client that attaches is sent first, and what a slow one missed
+`meter`         how much output a session has written
+`seats`         who is attached, until one takes over
 `named`         sessions by name: arbitrated, looked up, replaced
 `attempt`       the nursery around one process tree: pumps, readiness, drain, proof
 `recorder`      append -> apply -> publish; the only place that stamps wall time

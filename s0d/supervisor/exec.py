@@ -48,6 +48,7 @@ _OURS: Final = frozenset(
 _GONE: Final = "the sandbox's runtime has ended"
 
 T = TypeVar("T")
+Use = Callable[[Launch, trio.Event], Awaitable[T]]
 
 
 class Execs:
@@ -61,9 +62,10 @@ class Execs:
     def __len__(self) -> int:
         return len(self._running)
 
-    async def run(self, spec: SessionSpec, use: Callable[[Launch], Awaitable[T]]) -> T:
+    async def run(self, spec: SessionSpec, use: Use[T]) -> T:
         """Start the command of `spec` and return what `use` makes of it.
 
+        `use` gets the event that the runtime goes away, too: the tree is then ended for it.
         Its tree has ended then.  Where the caller is cancelled it is ended too, by a task of the
         sandbox: neither a connection nor a shutdown waits for it.  `InvalidRequest` for a command
         that cannot be started, `StopIncomplete` where a process survives SIGKILL.
@@ -163,7 +165,7 @@ class Execs:
 class _Run(Generic[T]):
     """One command on its way.  `value` holds what `use` returned, once it has."""
 
-    use: Callable[[Launch], Awaitable[T]]
+    use: Use[T]
     launch: Launch | None = None
     value: list[T] = field(default_factory=list)
     error: Exception | None = None
@@ -183,7 +185,7 @@ async def _until_unwanted(run: _Run[T], launch: Launch) -> T:
                 nursery.cancel_scope.cancel()
 
         nursery.start_soon(end)
-        value = await run.use(launch)
+        value = await run.use(launch, run.unwanted)
         nursery.cancel_scope.cancel()
         return value
     raise Unavailable(_GONE)

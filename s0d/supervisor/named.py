@@ -17,6 +17,8 @@ from s0d.model.errors import SessionExists, SessionLive, SessionNotFound
 from s0d.model.spec import SessionSpec
 from s0d.wire.named import SessionInfo, is_name, status_of, view_named
 
+from .seats import Seats
+
 if TYPE_CHECKING:
     from .sandbox import Sandbox
     from .session import Session
@@ -27,6 +29,7 @@ class NamedSessions:
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
+        self.seats = Seats()
         self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
 
     def find(self, name: str) -> Session:

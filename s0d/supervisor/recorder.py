@@ -21,6 +21,7 @@ from s0d.model.session import SessionRecord
 from s0d.model.spec import SessionSpec
 
 from .clock import RuntimeClock
+from .meter import OutputMeter
 
 _FIRST_RETRY: Final = 0.05
 _LONGEST_RETRY: Final = 2.0
@@ -60,6 +61,7 @@ class Recorder:
         self.control_seq = record.seq
         self.error: str | None = None
         self.abandoned = False
+        self.meter = OutputMeter(journal.latest)
         self._stalled = 0
         self.last_activity = clock.time()
         self._preparing = trio.Lock()
@@ -100,6 +102,7 @@ class Recorder:
             ]
         )
         lifecycle.apply(self._record, block.records[-1])
+        self.meter.wrote(block.records, self._journal)
         self.last_activity = self._clock.time()
         return block.last
 

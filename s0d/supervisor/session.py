@@ -38,6 +38,7 @@ from s0d.wire.session import SessionView, view_session
 from .actor import Actor
 from .attempt import Attempt, StopOrder
 from .launch import Host, Launch
+from .meter import OutputMeter
 
 DURABLE_WITHIN: Final = 30.0  # seconds that a caller waits for the disk
 _ENDED: Final = frozenset({Phase.STOPPED, Phase.EXITED, Phase.FAILED, Phase.SUSPENDED})
@@ -74,6 +75,11 @@ class Session:
     def control_seq(self) -> int:
         """The last event that is not output: what a snapshot has to cover."""
         return self._actor.recorder.control_seq
+
+    @property
+    def meter(self) -> OutputMeter:
+        """How much output it has written."""
+        return self._actor.recorder.meter
 
     def view(self) -> SessionView:
         """The session as clients see it."""

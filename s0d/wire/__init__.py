@@ -14,6 +14,7 @@ module         holds
 `requests`     the bodies of requests, decoded and checked
 `terminal`     those about a terminal: keys, and waiting
 `named`        named sessions: what clients send and get
+`attach`       the frames of an attachment
 `exec`         commands that are no sessions
 `problem`      errors as problem details (RFC 9457)
 `asciicast`    a terminal's history as a recording that asciinema plays

@@ -94,6 +94,17 @@ async def test_it_is_a_terminal_session_that_never_runs_again_by_itself(
     await named.kill(name, signal="KILL")
 
 
+async def test_an_absent_size_or_0_is_the_usual_one(named: Named, name: str) -> None:
+    command = ("sh", "-c", "stty size >size; cat size; exec sleep 1000")
+    for number, size in enumerate(({}, {"cols": 0, "rows": 0}, {"cols": 512, "rows": 1})):
+        each = f"{name}-{number}"
+        await named.create(each, *command, path="/tmp", **size)
+        async with named.attach(each) as (attached, accepted):
+            await attached.reads(b"1 512\r\n" if size.get("cols") else b"24 80\r\n")
+            assert (accepted["rows"], accepted["cols"]) == ((1, 512) if number == 2 else (24, 80))
+        await named.kill(each, signal="KILL")
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -152,6 +163,22 @@ async def test_a_live_name_is_taken_with_and_without_replace(named: Named, name:
         assert (await named.ask("POST", "/sessions", body)).code == (409, "session_exists")
     assert await named.get(name) == first
     await named.kill(name, signal="KILL")
+
+
+async def test_an_ended_name_is_replaced_with_its_history_and_only_if_asked(
+    named: Named, supervised: Client, name: str
+) -> None:
+    await named.create(name, "echo", "former")
+    await named.reaches(name, "EXITED")
+    [former] = (await supervised.ask("GET", f"?name={name}")).data["sessions"]
+    body = {"name": name, "cmd": ["echo", "latter"]}
+    assert (await named.ask("POST", "/sessions", body)).code == (409, "session_exists")
+    assert (await named.ask("POST", "/sessions", body | {"replace": True})).status == 201
+    async with named.attach(name) as (attached, _):
+        await attached.reads(b"latter")
+        assert b"former" not in attached.output
+    assert (await supervised.ask("GET", f"/{former['id']}")).status == 404
+    assert (await named.names()).count(name) == 1
 
 
 async def test_of_many_who_create_one_name_at_once_one_makes_it(named: Named, name: str) -> None:
@@ -226,6 +253,41 @@ async def test_a_kill_sends_its_signal(
     assert info["exit"] == {"exit_code": 128 + number, "signaled": True, "signal": number}
 
 
+async def test_a_kill_is_answered_at_once_and_ends_the_whole_tree_after_its_grace(
+    named: Named, name: str
+) -> None:
+    script = "trap '' TERM HUP; setsid sh -c 'trap \"\" TERM; sleep 1000' & echo ready; wait; wait"
+    await named.create(name, "sh", "-c", script)
+    async with named.attach(name) as (attached, _):
+        await attached.reads(b"ready")
+        began = time.monotonic()
+        info = await named.kill(name, grace_ms=400)
+        assert time.monotonic() - began < 0.35
+        assert info["status"] == "ATTACHED"
+        assert (await attached.until("EXIT"))["signal"] == 9
+        assert time.monotonic() - began >= 0.4
+    info = await named.get(name)
+    assert (info["status"], info["exit"]["signal"]) == ("KILLED", 9)
+
+
+async def test_killed_it_is_whatever_its_exit_code(named: Named, name: str) -> None:
+    await named.create(
+        name, "sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done"
+    )
+    async with named.attach(name) as (attached, _):
+        await attached.reads(b"ready")
+        await named.kill(name)
+        exited = await attached.until("EXIT")
+    assert exited == {
+        "type": "EXIT",
+        "exit_code": 0,
+        "signaled": False,
+        "signal": 0,
+        "status": "KILLED",
+    }
+    assert (await named.get(name))["status"] == "KILLED"
+
+
 async def test_the_kill_of_an_ended_session_changes_nothing(named: Named, name: str) -> None:
     await named.create(name, "sh", "-c", "exit 3")
     before = await named.reaches(name, "EXITED")
@@ -292,6 +354,7 @@ async def test_resume_says_that_it_runs(named: Named, body: Any) -> None:
         ("GET", "/nothing", (404, "not_found")),
         ("GET", "/sessions/a%2Fb", (404, "not_found")),
         ("PUT", "/sessions", (405, "method_not_allowed")),
+        ("GET", "/sessions/none/attach", (400, "validation_failed")),
     ],
 )
 async def test_errors_are_problem_details(

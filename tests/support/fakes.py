@@ -47,6 +47,11 @@ class MemoryJournal:
     def latest(self) -> int:
         return len(self.records)
 
+    newest_segment = 1
+
+    def segments_beyond(self, seq: int) -> list[int]:
+        return [1] if seq < 1 else []
+
     def append(self, entries: Sequence[Entry]) -> Block:
         if self.refuse is not None:
             raise self.refuse

@@ -143,8 +143,9 @@ class Attached:
 class Named:
     """Everything that the tests ask of the daemon behind `socket`."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, prefix: str = PREFIX) -> None:
         self._socket = str(socket)
+        self._prefix = prefix
         self._supervised = Client(socket)
 
     @asynccontextmanager
@@ -164,9 +165,10 @@ class Named:
         path: str,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-        prefix: str = PREFIX,
+        prefix: str | None = None,
     ) -> Answer:
         """One request below `prefix`; a body that is not bytes goes as JSON."""
+        prefix = self._prefix if prefix is None else prefix
         async with self._connect() as connection:
             await connection.send(_request(method, prefix + path, body, headers))
             with trio.fail_after(PATIENCE):
@@ -203,7 +205,7 @@ class Named:
     @asynccontextmanager
     async def socket(self, path: str) -> AsyncIterator[Attached]:
         async with self._connect() as connection:
-            await connection.send(_request("GET", PREFIX + path, None, _UPGRADE))
+            await connection.send(_request("GET", self._prefix + path, None, _UPGRADE))
             status, _ = await connection.head()
             if status != 101:
                 raise Refused(status)

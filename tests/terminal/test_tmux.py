@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from s0d.terminal import Screen
 from tests.terminal.streams import common
+from tests.terminal.test_golden import RECORDINGS, size_of
 from tests.terminal.test_screen import CASES, COLS, ROWS, shown
 from tests.terminal.tmux import PATH, Server, pane_of, pane_shown
 
@@ -76,3 +78,13 @@ def test_tmux_agrees_on_what_is_common(server: Server, data: str) -> None:
     theirs = pane_of(server.capture(data.encode(), 8, 22), 22)
     ours = pane_shown(shown(data, 8, 22))
     assert (ours.text(), ours.cursor) == (theirs.text(), theirs.cursor)
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
+def test_tmux_shows_the_same_after_a_repaint(server: Server, recording: Path) -> None:
+    """A repaint must bring any terminal to the same state, not only one of ours."""
+    rows, cols = size_of(recording)
+    screen = Screen(rows, cols)
+    screen.feed(recording.read_bytes())
+    theirs = pane_of(server.capture(screen.repaint(scrollback=100), rows, cols), cols)
+    assert pane_shown(screen) == theirs

@@ -1,7 +1,7 @@
 """Which control function calls which operation of the emulator: three literal tables.
 
 The names are those of ECMA-48, DEC STD 070 and xterm's ctlseqs page. Whatever is not in the tables
-is accepted and changes nothing: reports (DA, DSR, DECRQM: the screen answers nobody), window
+is accepted and changes nothing: reports (DA, DSR, DECRQM: the screen answers nobody), other window
 operations, printing, rectangles, keyboard protocols other than modifyOtherKeys.
 """
 
@@ -79,6 +79,14 @@ def _tab_control(screen: Emulator, numbers: Numbers) -> None:
         screen.default_tab_stops()
 
 
+def _window_operation(screen: Emulator, numbers: Numbers) -> None:
+    """XTWINOPS: of all operations only 22 and 23, keep the titles and take them back."""
+    if numbers[0] == 22:
+        screen.push_titles(_second(numbers))
+    elif numbers[0] == 23:
+        screen.pop_titles(_second(numbers))
+
+
 def _scroll_down(screen: Emulator, numbers: Numbers) -> None:
     """SD with one parameter; with five it is mouse highlighting, with others nothing (ctlseqs)."""
     if len(numbers) == 1:
@@ -144,6 +152,7 @@ CSI: Final[dict[str, Callable[[Emulator, Numbers], None]]] = {
     "l": lambda screen, n: screen.reset_mode(*n),  # RM
     "r": lambda screen, n: screen.set_margins(n[0], _second(n)),  # DECSTBM
     "s": lambda screen, n: screen.save_cursor(),  # SCOSC
+    "t": _window_operation,  # XTWINOPS
     "u": lambda screen, n: screen.restore_cursor(),  # SCORC
     "?J": lambda screen, n: screen.erase_in_display(n[0]),  # DECSED: nothing is protected
     "?K": lambda screen, n: screen.erase_in_line(n[0]),  # DECSEL

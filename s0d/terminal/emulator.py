@@ -46,6 +46,10 @@ _TABLES: Final[dict[str, dict[int, str]]] = {"0": _GRAPHICS, "A": {0x23: "£"}}
 """Character sets by their final that differ from ASCII: line drawing and British."""
 
 
+_MAX_TITLES: Final = 10
+"""Titles kept by XTWINOPS, as in xterm."""
+
+
 @lru_cache(maxsize=4096)
 def _pen_after(style: Style, params: str) -> Pen:
     return pen_for(apply_sgr(style, params))
@@ -83,6 +87,8 @@ class Emulator(Canvas):
         self.alternate = Page(self.lines)
         self.saved: dict[bool, Saved] = {}
         """The saved cursor of the primary (False) and of the alternate screen (True)."""
+        self.titles: list[tuple[str | None, str | None]] = []
+        """What was pushed: title and icon's name, None for the one that was not."""
         self.keypad = False
         self.mouse = 0
         self.mouse_encoding = 0
@@ -155,6 +161,22 @@ class Emulator(Canvas):
         if code in ("0", "1"):
             self.set_icon_name(value)
         self.last_drawn = ""
+
+    def push_titles(self, which: int) -> None:
+        """XTWINOPS 22: keep both (0), the icon's name (1), or the title (2)."""
+        if which <= 2 and len(self.titles) < _MAX_TITLES:
+            icon_name = self.icon_name if which != 2 else None
+            self.titles.append((self.title if which != 1 else None, icon_name))
+
+    def pop_titles(self, which: int) -> None:
+        """XTWINOPS 23: take back of what was kept last; with nothing kept they stay."""
+        if which > 2 or not self.titles:
+            return
+        title, icon_name = self.titles.pop()
+        if title is not None and which != 1:
+            self.title = title
+        if icon_name is not None and which != 2:
+            self.icon_name = icon_name
 
     # Character sets
 

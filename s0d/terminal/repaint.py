@@ -116,8 +116,22 @@ def _charsets(state: Saved | Emulator) -> str:
 
 
 def _titles(screen: Emulator) -> str:
-    title = f"\x1b]2;{screen.title}\x07" if screen.title else ""
-    return title + (f"\x1b]1;{screen.icon_name}\x07" if screen.icon_name else "")
+    """Those that were pushed, and then the present ones."""
+    parts = []
+    for title, icon_name in screen.titles:
+        which = 0 if None not in (title, icon_name) else 1 if title is None else 2
+        parts.append(f"{_title(title)}{_icon_name(icon_name)}\x1b[22;{which}t")
+    last = screen.title, screen.icon_name
+    title, icon_name = (text if text or screen.titles else None for text in last)
+    return "".join([*parts, _title(title), _icon_name(icon_name)])
+
+
+def _title(text: str | None) -> str:
+    return "" if text is None else f"\x1b]2;{text}\x07"
+
+
+def _icon_name(text: str | None) -> str:
+    return "" if text is None else f"\x1b]1;{text}\x07"
 
 
 def _tab_stops(screen: Emulator) -> str:

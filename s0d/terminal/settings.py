@@ -3,8 +3,9 @@ r"""What output has set that stays when it is left out: modes, margins, titles, 
 Found in the bytes alone, with regular expressions, at some hundreds of megabytes a second. Every
 such sequence sets something to a value, whatever it was, so of equal ones the last is enough.
 
-Saved cursors, and tab stops that were set by moving there, are lost with what is left out; nor is
-a C1 control encoded in UTF-8 looked for, or told whether a sequence stood inside a string.
+Saved cursors and titles, and tab stops that were set by moving there, are lost with what is left
+out; nor is a C1 control encoded in UTF-8 looked for, or told whether a sequence stood inside a
+string.
 """
 
 from __future__ import annotations

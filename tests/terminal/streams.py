@@ -50,6 +50,7 @@ _ODD_SEQUENCES = r"""
 \e[!p \e[?4m \e[?6n \e[1;2A \e[5J \e[9K \e[>4;2m \e[<u \e[5\x20q \e[?5W \e[2\n;3H \e[1\e[m \e[1?m
 \u009b2J \u0084 \u008d \u0085 \e]0;title\a \e]2;t\e\\ \e]8;;http://x\e\\ \e]52;c;aGk=\a \e]1;i\u009c
 \eP1$r0m\e\\ \e_Gx\e\\ \e^pm\e\\ \eXsos\e\\ \ekname\e\\
+\e[22;0t \e[22;1t \e[22;2t \e[23;0t \e[23;1t \e[23t
 """
 _ODD = st.sampled_from(_ODD_SEQUENCES.replace(r"\e", r"\x1b").split()).map(
     lambda text: text.encode().decode("unicode_escape")

@@ -79,6 +79,22 @@ def test_a_string_ended_in_another_piece_sets_the_title() -> None:
         (b"\x1b]2;a\x01\nb\x07", "ab", ""),  # no controls: it goes to other terminals
         (b"\x1b]2;t\x07\x1b]2;\x07", "", ""),
         (b"\x1b]0;cancelled\x18", "", ""),
+        # ctlseqs, XTWINOPS 22 and 23: vim and nano keep the shell's title and give it back
+        (b"\x1b]2;sh\x07\x1b[22;0;0t\x1b]2;vim\x07", "vim", ""),
+        (b"\x1b]2;sh\x07\x1b[22;0;0t\x1b]2;vim\x07\x1b[23;0;0t", "sh", ""),
+        (b"\x1b]0;sh\x07\x1b[22;2t\x1b]0;vim\x07\x1b[23;0t", "sh", "vim"),
+        (b"\x1b]0;sh\x07\x1b[22;1t\x1b]0;vim\x07\x1b[23;0t", "vim", "sh"),
+        (b"\x1b]0;sh\x07\x1b[22t\x1b]0;vim\x07\x1b[23;2t", "sh", "vim"),
+        (b"\x1b]2;a\x07\x1b[22t\x1b]2;b\x07\x1b[22t\x1b]2;c\x07\x1b[23t\x1b[23t", "a", ""),
+        (b"\x1b]2;kept\x07\x1b[23t\x1b[22;9t\x1b[23t", "kept", ""),
+        (
+            b"\x1b[22t" * 99
+            + b"\x1b]2;kept\x07"
+            + b"\x1b[23t" * 9
+            + b"\x1b]2;x\x07\x1b[23t\x1b[23t",
+            "",
+            "",
+        ),
         (b"\x1b]22;pointer\x07\x1b]4;1;red\x07\x1b]\x07", "", ""),
     ],
 )

@@ -37,6 +37,8 @@ def mcp(common: Common) -> None:
     serve = _load()
     target = common.target
     _find_daemon(target)
+    if os.isatty(0):
+        notice("waiting for an agent program on standard input; Ctrl-C ends this")
     # What waits for input in a thread cannot be interrupted: the system's own way ends it at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     serve(target, common.sandbox)

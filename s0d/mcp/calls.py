@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 
-from s0d.model.ids import is_session_id
-from s0d.wire.envelope import to_json
+from s0d.model.ids import is_sandbox_id, is_session_id
+from s0d.wire.named import is_name
 
-from .errors import ToolError
+from .errors import ToolError, invalid
 
 Json = dict[str, Any]
 
@@ -44,33 +44,38 @@ class Calls:
     async def named(self, sandbox_id: str | None, method: str, path: str, body: Any = None) -> Json:
         """A request of the named sessions' surface, `path` being below the sandbox."""
         sandbox = sandbox_id or self.sandbox_id or await self._default()
-        return await self._ask(method, f"/v1/sandbox/{_segment(sandbox)}{path}", body)
+        return await self._ask(method, f"/v1/sandbox/{_sandbox(sandbox)}{path}", body)
 
     async def of_session(self, session: Session, method: str, path: str, body: Any = None) -> Json:
         """A request about one supervised session; what stands in its envelope."""
         return cast(Json, (await self._ask(method, session.path + path, body))["data"])
 
     async def find(self, sandbox_id: str | None, name: str) -> Session:
-        """The session that a name stands for: the newest live bearer, else the newest."""
+        """The session that a name stands for: the newest live bearer, else the newest.
+
+        An id does as well, for sessions that have no such name.
+        """
         sandbox = sandbox_id or self.sandbox_id
-        prefix = f"/api/v1/sandboxes/{_segment(sandbox)}" if sandbox else "/api/v1"
-        if is_session_id(name):
-            view = (await self._ask("GET", f"{prefix}/sessions/{name}"))["data"]
-            return Session(f"{prefix}/sessions/{name}", view)
-        answer = await self._ask("GET", f"{prefix}/sessions?{urlencode({'name': name})}")
+        prefix = f"/api/v1/sandboxes/{_sandbox(sandbox)}" if sandbox else "/api/v1"
+        answer = await self._ask("GET", f"{prefix}/sessions?name={checked_name(name)}")
         found: Json | None = None
         for view in answer["data"]["sessions"]:  # oldest first
             if found is None or view["phase"] not in _ENDED or found["phase"] in _ENDED:
                 found = view
+        if found is None and is_session_id(name):
+            found = (await self._ask("GET", f"{prefix}/sessions/{name}"))["data"]
         if found is None:
-            raise ToolError("session_not_found", f"there is no session named {name!r}")
+            raise _not_found(name)
         return Session(f"{prefix}/sessions/{found['id']}", found)
 
     async def _default(self) -> str:
         return str((await self._ask("GET", "/api/v1/status"))["data"]["sandbox_id"])
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Json:
-        data = b"" if body is None else to_json(body)
+        try:
+            data = b"" if body is None else msgspec.json.encode(body)
+        except UnicodeEncodeError:
+            raise invalid("the arguments must be valid Unicode") from None
         status, answer = await self.daemon.ask(method, path, data)
         if status >= 300:
             raise _failure(status, answer)
@@ -106,8 +111,21 @@ def query(**parameters: int | str | None) -> str:
     return f"?{urlencode(given)}" if given else ""
 
 
-def _segment(text: str) -> str:
-    return quote(text, safe="")
+def checked_name(name: str) -> str:
+    """A name that can stand in a path."""
+    if not is_name(name) and not is_session_id(name):
+        raise _not_found(name)
+    return name
+
+
+def _not_found(name: str) -> ToolError:
+    return ToolError("session_not_found", f"there is no session named {name[:100]!r}")
+
+
+def _sandbox(sandbox_id: str) -> str:
+    if not is_sandbox_id(sandbox_id):
+        raise ToolError("sandbox_not_found", "no such sandbox")
+    return sandbox_id
 
 
 def _failure(status: int, answer: bytes) -> ToolError:

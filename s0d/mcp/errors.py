@@ -55,7 +55,8 @@ class ToolError(Exception):
         self.details = details
 
     def view(self) -> dict[str, Any]:
-        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        message = self.message.encode("utf-8", "replace").decode()  # it may quote anything
+        error: dict[str, Any] = {"code": self.code, "message": message}
         if self.details:
             error["details"] = self.details
         error["what_to_do"] = ADVICE.get(self.code, _FALLBACK)

@@ -14,8 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
 
-from s0d.wire.terminal import STREAMS
-
 from .arguments import DEFAULT_TEXT, SessionOutput
 from .calls import Calls, Json, Session, query
 from .errors import invalid
@@ -23,6 +21,10 @@ from .text import cut_end, cut_start, readable, unfinished
 
 _CURSOR: Final = re.compile(r"([0-9]{1,16})(?:\+([0-9]{1,7}))?\Z")
 _FIRST_PAGE, _LARGEST_PAGE = 8, 2048  # events
+_MOST_READ: Final = 16 << 20
+"""Bytes that one call reads at most, where those of one stream are looked for in a flood."""
+_WHOLE_PAGE: Final = 2 << 20
+"""A page of so many bytes may have been cut by the bound on its JSON (4 MiB)."""
 _HELD_BACK: Final = 256
 """Bytes that may wait for the rest of a character or sequence, while the program lives."""
 
@@ -80,8 +82,6 @@ def parse_cursor(text: str | int) -> Place:
 
 
 async def session_output(calls: Calls, sent: SessionOutput) -> Json:
-    if sent.stream and sent.stream not in STREAMS:
-        raise invalid(f"stream: must be one of {', '.join(STREAMS)}")
     after = None if sent.after is UNSET or sent.after == "" else parse_cursor(sent.after)
     session = await calls.find(sent.sandbox, sent.name)
     reader = _Reader(calls, session, sent.stream or None)
@@ -107,6 +107,31 @@ async def session_output(calls: Calls, sent: SessionOutput) -> Json:
     return answer
 
 
+class _Event(NamedTuple):
+    seq: int
+    stream: str
+    data: bytes
+
+
+class _Page(NamedTuple):
+    """Output events, and the newest event of any kind."""
+
+    events: list[_Event]
+    latest: int
+
+    @property
+    def first(self) -> int:
+        return self.events[0].seq
+
+    @property
+    def last(self) -> int:
+        return self.events[-1].seq
+
+    @property
+    def size(self) -> int:
+        return sum(len(event.data) for event in self.events)
+
+
 @dataclass(frozen=True)
 class _Reader:
     """Reads output events, in pages that grow until there is as much as was asked for."""
@@ -118,17 +143,21 @@ class _Reader:
     async def onward(self, after: Place, most: int) -> Found:
         """From `after` on: more than `most` bytes, or all there is."""
         found = Found(after, after)
-        size, limit = 0, _FIRST_PAGE
+        size = read = 0
+        limit = _FIRST_PAGE
         while True:
-            events, latest = await self._page(after=found.end.seq, limit=limit)
-            for part in self._parts(events, after):
+            page = await self._page(after=found.end.seq, limit=limit)
+            if not page.events:
+                return found
+            found.end = Place(page.last)
+            for part in self._parts(page.events, after):
                 found.parts.append(part)
                 size += len(part.data)
-            if not events:
+            read += page.size
+            if page.last == page.latest:
                 return found
-            found.end = Place(int(events[-1]["seq"]))
-            if size > most:
-                found.more = latest > found.end.seq
+            if size > most or read > _MOST_READ:
+                found.more = True
                 return found
             limit = min(limit * 4, _LARGEST_PAGE)
 
@@ -136,29 +165,27 @@ class _Reader:
         """The end of it: more than `most` bytes, or all there is."""
         limit = _FIRST_PAGE
         while True:
-            events, latest = await self._page(tail=limit)
-            if not events:
-                start = Place(latest)
-                return Found(start, start)
-            first, last = int(events[0]["seq"]), int(events[-1]["seq"])
-            start = Place(first - 1)
-            found = Found(start, Place(last), list(self._parts(events, start)))
-            found.more = len(events) == limit  # there may be
+            page = await self._page(tail=limit)
+            if not page.events:
+                return Found(Place(page.latest), Place(page.latest))
+            start = Place(page.first - 1)
+            found = Found(start, Place(page.last), list(self._parts(page.events, start)))
+            found.more = len(page.events) == limit or page.size >= _WHOLE_PAGE  # there may be
             size = sum(len(part.data) for part in found.parts)
-            if size > most or len(events) < limit or limit == _LARGEST_PAGE:
+            if size > most or not found.more or limit == _LARGEST_PAGE:
                 return found
             limit = min(limit * 4, _LARGEST_PAGE)
 
-    async def _page(self, **place: int) -> tuple[list[Json], int]:
-        """Output events, and the newest event of any kind."""
+    async def _page(self, **place: int) -> _Page:
         path = "/events" + query(type="output", **place)
         page: dict[str, Any] = await self.calls.of_session(self.session, "GET", path)
-        return page["events"], int(page["cursor"]["latest"])
+        events = [
+            _Event(int(e["seq"]), e["stream"], a2b_base64(e["data_base64"])) for e in page["events"]
+        ]
+        return _Page(events, int(page["cursor"]["latest"]))
 
-    def _parts(self, events: Iterable[Json], after: Place) -> Iterable[Part]:
-        for event in events:
-            if self.stream is None or event["stream"] == self.stream:
-                seq, data = int(event["seq"]), a2b_base64(event["data_base64"])
-                skip = after.skip if seq == after.seq + 1 else 0
-                if data[skip:]:
-                    yield Part(seq, skip, data[skip:])
+    def _parts(self, events: Iterable[_Event], after: Place) -> Iterable[Part]:
+        for seq, stream, data in events:
+            skip = after.skip if seq == after.seq + 1 else 0
+            if self.stream in (None, stream) and data[skip:]:
+                yield Part(seq, skip, data[skip:])

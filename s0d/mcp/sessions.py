@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from typing import Any, Final
-from urllib.parse import quote
 
 from msgspec import UNSET
 from pybase64 import b64encode
@@ -22,7 +21,7 @@ from .arguments import (
     SessionWait,
     given,
 )
-from .calls import Calls, Json
+from .calls import Calls, Json, checked_name
 from .errors import ToolError, invalid
 from .output import parse_cursor
 
@@ -85,7 +84,7 @@ def _small(info: Json) -> Json:
 
 async def session_kill(calls: Calls, sent: SessionKill) -> Json:
     body = given(signal=sent.signal, grace_ms=sent.grace_ms)
-    path = f"/sessions/{quote(sent.name, safe='')}/kill"
+    path = f"/sessions/{checked_name(sent.name)}/kill"
     answer = await calls.named(sent.sandbox, "POST", path, body)
     return {"session": _small(answer["session"])}
 

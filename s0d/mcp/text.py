@@ -35,12 +35,12 @@ def readable(data: bytes, *, strip_ansi: bool) -> str:
 
 def plain(data: bytes) -> bytes:
     data = _SEQUENCE.sub(b"", data)
-    data = re.sub(rb"\r+\n", b"\n", data)
     data = b"\n".join(map(_overwritten, data.split(b"\n")))
     return _CONTROLS.sub(b"", _BACKSPACE.sub(b"", data))
 
 
 def _overwritten(line: bytes) -> bytes:
+    """What its last carriage return left of it; those before a line's end mean nothing."""
     return next((part for part in reversed(line.split(b"\r")) if part), b"")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from s0d.wire.envelope import to_json
+import msgspec
 
 from .arguments import (
     Arguments,
@@ -176,7 +176,7 @@ async def call(calls: Calls, name: str, arguments: Mapping[str, Any] | None) -> 
     except Exception:
         log.exception("tool %s failed", name)
         return _failed(ToolError("internal_error", "the tool failed: the log has more"))
-    return to_json(result).decode(), False
+    return _text(result), False
 
 
 def _tool(name: str) -> Tool:
@@ -186,4 +186,9 @@ def _tool(name: str) -> Tool:
 
 
 def _failed(error: ToolError) -> tuple[str, bool]:
-    return to_json(error.view()).decode(), True
+    return _text(error.view()), True
+
+
+def _text(value: dict[str, Any]) -> str:
+    """Not in ASCII, as everything else that is sent: a model pays for each escape."""
+    return msgspec.json.encode(value).decode()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import trio
@@ -306,6 +306,35 @@ def test_the_command_line(shared_daemon: Daemon, tmp_path: Path) -> None:
         run("delete", session)
         assert follower.wait(20) == 0
     assert first["lines"][1][0]["text"] == "hello"
+
+
+def test_following_goes_on_when_the_daemon_comes_back(daemon: Daemon) -> None:
+    command = ("session", "create", "--pty", "--", "sh", "-c", "echo $S0D_ATTEMPT_ID; exec cat")
+    session = daemon.json(*command)["id"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "s0d", "session", "screen", session, "--follow", "-o", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=daemon.client_environment,
+    ) as follower:
+        assert follower.stdout is not None
+        first = _followed_until(follower.stdout, "att-")
+        daemon.kill()
+        daemon.start()
+        second = _followed_until(follower.stdout, "att-", but=first)
+        assert daemon.cli("session", "keys", session, "goes on", "Enter").returncode == 0
+        assert _followed_until(follower.stdout, "goes on") == second
+        assert daemon.cli("session", "delete", session).returncode == 0
+        assert follower.wait(20) == 0
+
+
+def _followed_until(stream: IO[bytes], text: str, but: str = "") -> str:
+    """Read frames until `text` is in one of another attempt than `but`; that attempt."""
+    for line in stream:
+        frame = json.loads(line)
+        if frame["attempt_id"] != but and text in line.decode():
+            return str(frame["attempt_id"])
+    raise AssertionError(f"it ended without {text!r}")
 
 
 # -- what others notice of it ----------------------------------------------------------------

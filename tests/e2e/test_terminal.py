@@ -149,8 +149,8 @@ def test_a_resize_is_seen_by_both_sides(terminal: Open) -> None:
 
 
 @needs("vim")
-def test_vim(terminal: Open, tmp_path: Path) -> None:
-    file = tmp_path / "text"
+def test_vim(terminal: Open, short_dir: Path) -> None:
+    file = short_dir / "text"
     file.write_text("".join(f"line {n}\n" for n in range(100)))
     vim = terminal("vim", "--clean", str(file))
     vim.sees("^line 0$")
@@ -169,8 +169,8 @@ def test_vim(terminal: Open, tmp_path: Path) -> None:
 
 
 @needs("less")
-def test_less(terminal: Open, tmp_path: Path) -> None:
-    file = tmp_path / "text"
+def test_less(terminal: Open, short_dir: Path) -> None:
+    file = short_dir / "text"
     file.write_text("".join(f"line {n}\n" for n in range(500)))
     less = terminal("less", str(file))
     less.sees("^line 0$")
@@ -204,8 +204,8 @@ def test_htop(terminal: Open) -> None:
 
 
 @needs("nano")
-def test_nano(terminal: Open, tmp_path: Path) -> None:
-    file = tmp_path / "text"
+def test_nano(terminal: Open, short_dir: Path) -> None:
+    file = short_dir / "text"
     nano = terminal("nano", "--ignorercfiles", str(file))
     nano.sees("GNU nano")
     nano.press("hello", "Enter", "漢字")
@@ -218,8 +218,8 @@ def test_nano(terminal: Open, tmp_path: Path) -> None:
 
 
 @needs("tmux")
-def test_tmux_inside(terminal: Open, tmp_path: Path) -> None:
-    command = ("tmux", "-S", str(tmp_path / "s"), "-f", "/dev/null", "new", *BASH)
+def test_tmux_inside(terminal: Open, short_dir: Path) -> None:
+    command = ("tmux", "-S", str(short_dir / "s"), "-f", "/dev/null", "new", *BASH)
     tmux = terminal(*command)
     tmux.sees("^PROMPT>$")
     tmux.press("C-b", "%")

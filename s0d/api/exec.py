@@ -12,10 +12,8 @@ from .call import Call
 async def execute(call: Call) -> ExecAnswer:
     """Also a command that failed is an answer; a client that hangs up ends it."""
     body: ExecBody = call.body
-    stdin, seconds = body.stdin(), body.timeout
-    result = await call.sandbox.execs.run(
-        body.spec(), lambda launch, _: buffered(launch, stdin, seconds)
-    )
+    spec, stdin, seconds = body.spec(), body.stdin(), body.timeout
+    result = await call.sandbox.execs.run(spec, lambda launch, _: buffered(launch, stdin, seconds))
     status = exit_info(result.status.exit_code, result.status.signal)
     out, err = result.stdout, result.stderr
     answer = ExecAnswer(

@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from s0d.model.errors import InvalidRequest, S0dError, Unavailable
+from s0d.wire.problem import PREFIX, expects_problem
 
 from .auth import Authenticator
 from .errors import NotFound, RequestTooLarge, answer_of, status_of
@@ -22,7 +23,7 @@ from .origin import Edge
 ALIVE: Final = "/healthz"  # answered whatever the state
 READY: Final = "/readyz"
 PUBLIC: Final = frozenset({ALIVE, READY, "/metadata"})
-NAMED: Final = "/v1/"  # below it errors are problem details
+NAMED: Final = PREFIX  # below it errors are problem details
 
 _PLAIN = re.compile(r"/[A-Za-z0-9._~/-]*\Z")
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}\Z")
@@ -53,7 +54,7 @@ class Gate:
             return
         state = scope.setdefault("state", {})
         state["request_id"] = request_id = _request_id(_header(scope, b"x-request-id"))
-        state["problem"] = _raw_path(scope).startswith(NAMED)
+        state["problem"] = expects_problem(_raw_target(scope), scope.get("root_path", ""))
         send = _with_request_id(send, request_id.encode())
         try:
             path = self._check(scope)
@@ -104,12 +105,8 @@ async def refuse(scope: Any, receive: Any, send: Send, error: S0dError) -> None:
     await send({"type": f"{kind}.body", "body": body, "more_body": False})
 
 
-def _raw_path(scope: Any) -> str:
-    """The path as it was sent, to tell what kind of answer is expected; good for nothing else."""
-    raw = str((scope.get("raw_path") or scope["path"].encode()).decode("latin-1"))
-    if not raw.startswith("/"):
-        raw = "/" + raw.partition("://")[2].partition("/")[2]
-    return raw.removeprefix(scope.get("root_path", ""))
+def _raw_target(scope: Any) -> str:
+    return str((scope.get("raw_path") or scope["path"].encode()).decode("latin-1"))
 
 
 def _target(scope: Any) -> tuple[bytes | None, str]:
@@ -119,7 +116,7 @@ def _target(scope: Any) -> tuple[bytes | None, str]:
     doubled one (the router would overlook it) or anything else that decoding brings in cannot
     mean one of them: not found, before anything compares or splits it.
     """
-    raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    raw = _raw_target(scope)
     authority = None
     if not raw.startswith("/"):
         authority, raw = _absolute(raw)

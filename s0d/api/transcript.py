@@ -110,16 +110,22 @@ class Transcript:
         elif record.type == ev.JOURNAL_GAP and record.fields.get("reason") != "unclean_end":
             await self._flush()
             await self._duplex.tell(frame("OUTPUT_DROPPED", seq=record.seq + 1))
-        elif self._live and record.type == ev.TERMINAL_RESIZED and record.seq not in self._own:
-            await self._flush()
-            fields = record.fields
-            await self._duplex.tell(frame("RESIZED", cols=fields["cols"], rows=fields["rows"]))
+        elif self._live and record.type == ev.TERMINAL_RESIZED:
+            await self._tell_size(record)
         elif self._live and record.type == ev.ATTEMPT_EXITED:
             end = _exit_of(record)
             if end is not None:
                 await self._flush()
         self._seq = record.seq
         return end
+
+    async def _tell_size(self, record: Record) -> None:
+        if record.seq in self._own:
+            self._own.discard(record.seq)
+            return
+        await self._flush()
+        cols, rows = record.fields["cols"], record.fields["rows"]
+        await self._duplex.tell(frame("RESIZED", cols=cols, rows=rows))
 
     def _add(self, data: bytes) -> None:
         data = data[self._skip :]

@@ -29,7 +29,7 @@ that fails without it.
 12  The head of an answer goes out in a write of its own (and a packet).  `H11Protocol` holds it
     for the first bytes of the body.
 13  100 Continue is sent before anybody decided to want the body.  `_Connection`.
-14  Errors of Hypercorn's own have no body.  They get the envelope here.
+14  Errors of Hypercorn's own have no body.  They get one of ours here.
 15  Cleartext HTTP/2 (h2c and prior knowledge) would bypass all of this: not offered.
 16  Of several `Connection` headers the last one counts; the sandbox0 SDK sends `Upgrade` and then
     `keep-alive`.  `_with_one_connection` joins them (RFC 9110, section 5.3).
@@ -73,6 +73,7 @@ from wsproto.events import CloseConnection, Message, Ping
 from wsproto.frame_protocol import CloseReason
 
 from s0d.wire.envelope import failure
+from s0d.wire.problem import CONTENT_TYPE, expects_problem, problem
 
 FRAMES = "s0d.websocket.frames"
 """The ASGI extension by which `WSStream` takes whole frames: many messages in one write."""
@@ -224,29 +225,39 @@ class Application(QuartTrio):
 # -- the protocol's side ------------------------------------------------------------------------
 
 
-def _envelope(status: int) -> bytes:
+def _error(status: int, target: bytes = b"/") -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """Body and headers of an answer of the server's own (14)."""
+    code, says = "invalid_request", "malformed HTTP request"
     if status >= 500:
-        return failure("internal_error", "internal error")
-    return failure("invalid_request", "malformed HTTP request")
-
-
-def _error_headers(status: int) -> list[tuple[bytes, bytes]]:
-    return [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(_envelope(status))),
+        code, says = "internal_error", "internal error"
+    body, kind = failure(code, says), "application/json"
+    if expects_problem(target.decode("latin-1")):
+        code = "validation_failed" if status < 500 else code
+        body, kind = problem(code, status, says), CONTENT_TYPE
+    headers = [
+        (b"content-type", kind.encode()),
+        (b"content-length", b"%d" % len(body)),
         (b"x-request-id", uuid.uuid4().hex.encode()),
         (b"connection", b"close"),
     ]
+    return body, headers
 
 
-async def _send_error(send: Send, stream_id: int, status: int) -> None:
-    """An answer of the server's own (14)."""
-    await send(Response(stream_id, _error_headers(status), status))
-    await send(Body(stream_id, _envelope(status)))
+async def _send_error(send: Send, stream_id: int, status: int, target: bytes) -> None:
+    body, headers = _error(status, target)
+    await send(Response(stream_id, headers, status))
+    await send(Body(stream_id, body))
     await send(EndBody(stream_id))
 
 
 class HTTPStream(HypercornHTTPStream):
+    _target = b"/"
+
+    async def handle(self, event: StreamEvent) -> None:
+        if isinstance(event, Request):
+            self._target = event.raw_path
+        await super().handle(event)
+
     async def app_send(self, message: Any) -> None:
         if self.closed and message is not None:
             await trio.lowlevel.checkpoint()  # (3)
@@ -254,18 +265,20 @@ class HTTPStream(HypercornHTTPStream):
             await super().app_send(message)
 
     async def _send_error_response(self, status_code: int) -> None:
-        await _send_error(self.send, self.stream_id, status_code)
+        await _send_error(self.send, self.stream_id, status_code, self._target)
         self.state = ASGIHTTPState.CLOSED
 
 
 class WSStream(HypercornWSStream):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self._target = b"/"
         self._answered = trio.Event()
         self._gone = trio.Event()
 
     async def handle(self, event: StreamEvent) -> None:
         if isinstance(event, Request):  # (10)
+            self._target = event.raw_path
             headers = [h for h in event.headers if h[0].lower() != b"sec-websocket-extensions"]
             event = replace(event, headers=headers)
         elif isinstance(event, Body | Data):  # (2): nothing is read before the handshake's answer
@@ -317,7 +330,7 @@ class WSStream(HypercornWSStream):
         return True
 
     async def _send_error_response(self, status_code: int) -> None:
-        await _send_error(self.send, self.stream_id, status_code)
+        await _send_error(self.send, self.stream_id, status_code, self._target)
         await self.send(StreamClosed(self.stream_id))  # Hypercorn leaves it open
 
     async def _send_pings(self) -> None:
@@ -419,9 +432,10 @@ class H11Protocol(HypercornH11Protocol):
             await self.send(RawData(data=head + data))
 
     async def _send_error_response(self, status_code: int) -> None:
-        headers = list(chain(_error_headers(status_code), self.config.response_headers("h11")))
+        body, ours = _error(status_code)
+        headers = list(chain(ours, self.config.response_headers("h11")))
         await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
-        await self._send_h11_event(h11.Data(data=_envelope(status_code)))
+        await self._send_h11_event(h11.Data(data=body))
         await self._send_h11_event(h11.EndOfMessage())
 
 

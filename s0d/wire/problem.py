@@ -8,10 +8,18 @@ from s0d.model.errors import S0dError
 
 from .envelope import to_json
 
+PREFIX: Final = "/v1/"
 CONTENT_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:s0d:problem:"
 # The same fault has another name on this surface.
 _CODES: Final = {"invalid_request": "validation_failed"}
+
+
+def expects_problem(target: str, root_path: str = "") -> bool:
+    """Does whoever asked for this request target, a path or a whole URI, expect problem details?"""
+    if not target.startswith("/"):
+        target = "/" + target.partition("://")[2].partition("/")[2]
+    return target.removeprefix(root_path).startswith(PREFIX)
 
 
 def code_of(error: S0dError) -> str:
@@ -20,14 +28,17 @@ def code_of(error: S0dError) -> str:
 
 
 def problem_of(error: S0dError, status: int) -> bytes:
-    code = code_of(error)
+    return problem(code_of(error), status, error.message, error.details)
+
+
+def problem(code: str, status: int, detail: str, details: dict[str, Any] | None = None) -> bytes:
     fields: dict[str, Any] = {
         "type": TYPE_PREFIX + code.replace("_", "-"),
         "title": code.replace("_", " ").capitalize(),
         "status": status,
         "code": code,
-        "detail": error.message,
+        "detail": detail,
     }
-    if error.details:
-        fields["details"] = error.details
+    if details:
+        fields["details"] = details
     return to_json(fields)

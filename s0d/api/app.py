@@ -158,11 +158,19 @@ def _answer(value: Any, route: Route) -> Response:
     if isinstance(value, Reply):
         value, status = value
     if route.kind is Kind.EMPTY:
-        return Response(b"", status)
+        return _empty(status)
     if route.kind is Kind.PLAIN:
         return Response(to_json(value), status, content_type="application/json")
     body = value.answer() if isinstance(value, EventPage) else success(value)
     return Response(body, status, content_type="application/json")
+
+
+def _empty(status: int) -> Response:
+    """No content, and so no length and no type of it (RFC 9110, section 8.6)."""
+    response = Response(b"", status)
+    del response.headers["content-type"]
+    del response.headers["content-length"]
+    return response
 
 
 async def _answer_error(error: Exception) -> Response:

@@ -174,9 +174,11 @@ class _Client:
 
     async def input(self, data: bytes, *, eof: bool = False) -> None:
         self._check_role()
-        input_id = f"attach-{uuid.uuid4()}"
-        async with self.sandbox.awake():
-            await self._patience.put(lambda: self.session.accept_input(input_id, data, eof))
+        await self._patience.put(lambda: self._put(data, eof))
+
+    async def _put(self, data: bytes, eof: bool) -> None:
+        async with self.sandbox.awake():  # not while it waits: that would hold up a pause
+            self.session.accept_input(f"attach-{uuid.uuid4()}", data, eof)
 
     async def resize(self, rows: int, cols: int) -> None:
         self._check_role()

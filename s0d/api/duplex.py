@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import trio
@@ -144,13 +144,13 @@ class Patience:
     def __init__(self) -> None:
         self._left = True
 
-    async def put(self, put: Callable[[], object]) -> None:
+    async def put(self, put: Callable[[], Awaitable[object]]) -> None:
         """Call `put` until it does not raise `InputBufferFull` any more."""
         deadline = trio.current_time() + (_ROOM_WITHIN if self._left else 0)
         delay = _FIRST_LOOK
         while True:
             try:
-                put()
+                await put()
             except InputBufferFull:
                 self._left = trio.current_time() < deadline
                 if not self._left:

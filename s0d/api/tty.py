@@ -79,7 +79,7 @@ class _Terminal:
     async def input(self, data: bytes, *, eof: bool = False) -> None:
         await self._patience.put(lambda: self._put(data, eof))
 
-    def _put(self, data: bytes, eof: bool) -> None:
+    async def _put(self, data: bytes, eof: bool) -> None:
         try:
             self._running.input.put_nowait(data, eof)
         except InputFull:

@@ -45,6 +45,9 @@ _OURS: Final = frozenset(
     }
 )
 
+_OF_PATH: Final = frozenset(
+    {SpawnErrorKind.CWD_NOT_FOUND, SpawnErrorKind.CWD_NOT_DIRECTORY, SpawnErrorKind.CWD_DENIED}
+)
 _GONE: Final = "the sandbox's runtime has ended"
 
 T = TypeVar("T")
@@ -158,7 +161,8 @@ class Execs:
         except SpawnError as error:
             if error.kind in _OURS:
                 raise Unavailable(f"the command cannot be started now: {error}") from None
-            raise InvalidRequest(f"cmd: cannot be started: {error}") from None
+            field = "path" if error.kind in _OF_PATH else "cmd"
+            raise InvalidRequest(f"{field}: {error}") from None
 
 
 @dataclass(eq=False)

@@ -20,7 +20,8 @@ class Full:
         self.until = until
         self.taken = 0
 
-    def put(self) -> None:
+    async def put(self) -> None:
+        await trio.lowlevel.checkpoint()
         if trio.current_time() < self.until:
             raise InputBufferFull("full")
         self.taken += 1
@@ -48,7 +49,7 @@ async def test_a_program_that_never_reads_is_waited_for_once(autojump_clock: Moc
 
 
 async def test_any_other_refusal_is_raised_at_once() -> None:
-    def put() -> None:
+    async def put() -> None:
         raise SessionConflict("not running")
 
     with pytest.raises(SessionConflict):

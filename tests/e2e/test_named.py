@@ -334,6 +334,7 @@ async def test_only_what_has_ended_is_deleted(named: Named, name: str) -> None:
     await named.kill(name, signal="KILL")
     answer = await named.ask("DELETE", path)
     assert (answer.status, answer.body) == (204, b"")
+    assert not {"content-type", "content-length"} & answer.headers.keys()
     for method, suffix in (("GET", ""), ("DELETE", ""), ("POST", "/kill")):
         assert (await named.ask(method, path + suffix)).code == (404, "session_not_found")
 

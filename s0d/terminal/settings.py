@@ -30,7 +30,7 @@ _RESETS: Final = frozenset({b"\x1b[!p", b"\x1bc"})
 _SHIFTS: Final = (b"\x0f", b"\x0e")  # SI, SO
 _LOCKS: Final = frozenset({b"\x1bn", b"\x1bo"})
 _LONGEST: Final = 4100
-_MAX_KEPT: Final = 4096
+_MAX_KEPT: Final = 1024
 _CANCEL: Final = b"\x18"
 _CLEAR: Final = b"\x1b[0m\x1b[2J\x1b[3J\x1b[H"
 
@@ -39,8 +39,8 @@ class Settings:
     """What the output taken so far has set; what it takes is bounded."""
 
     def __init__(self) -> None:
-        self._modes: dict[bytes, bytes] = {}
-        self._colours: dict[bytes, bytes] = {}
+        self._modes: list[bytes] = []
+        self._colours: list[bytes] = []
         self._shift = b""
         self._unfinished = b""
 
@@ -51,24 +51,18 @@ class Settings:
         found = _last_of_each(_STATE.findall(data)) if escapes else []
         rare = (_RESETS | _LOCKS).intersection(found)
         self._shift = _last_shift(data, rare) or self._shift
-        for sequence in found:
-            # Of titles the last of each kind.
-            _keep(self._modes, sequence[:3] if sequence[1:2] == b"]" else sequence, sequence)
+        if found:
+            self._modes = _last_titles(_last_of_each([*self._modes, *found]))[-_MAX_KEPT:]
         if escapes:
-            self._take_colours(data, rare & _RESETS)
+            reset, colours = _colours(data, rare & _RESETS)
+            kept = [] if reset else self._colours
+            self._colours = _last_of_each([*kept, *colours])[-_MAX_KEPT:]
         unfinished = _UNFINISHED.search(data, max(len(data) - _LONGEST, 0)) if escapes else None
         self._unfinished = unfinished[0] if unfinished else b""
 
-    def _take_colours(self, data: bytes, resets: Iterable[bytes]) -> None:
-        reset, colours = _colours(data, resets)
-        if reset:
-            self._colours.clear()
-        for sequence in colours:
-            _keep(self._colours, sequence, sequence)
-
     def resized(self) -> None:
         """The size has changed: there are no margins any more."""
-        _keep(self._modes, b"\x1b[r", b"\x1b[r")
+        self._modes = _last_of_each([*self._modes, b"\x1b[r"])
 
     def anew(self) -> bytes:
         """Sequences for a terminal that has shown what came before: all of it set, and clear.
@@ -76,8 +70,7 @@ class Settings:
         Clear, since what follows is a picture of its own, not a mixture. What was incomplete at the
         end of the output is forgotten.
         """
-        modes = b"".join(self._modes.values())
-        return b"".join((_CANCEL, modes, self._shift, _CLEAR, *self._colours))
+        return b"".join((_CANCEL, *self._modes, self._shift, _CLEAR, *self._colours))
 
 
 def colours_of(data: bytes) -> bytes:
@@ -96,12 +89,11 @@ def _last_of_each(sequences: list[bytes]) -> list[bytes]:
     return list(dict.fromkeys(reversed(sequences)))[::-1]
 
 
-def _keep(kept: dict[bytes, bytes], key: bytes, sequence: bytes) -> None:
-    """As the last of all; the oldest go where there are too many."""
-    kept.pop(key, None)
-    kept[key] = sequence
-    if len(kept) > _MAX_KEPT:
-        del kept[next(iter(kept))]
+def _last_titles(sequences: list[bytes]) -> list[bytes]:
+    """Of titles the last of each kind, and everything else."""
+    titles = {sequence[:3]: sequence for sequence in sequences if sequence[1:2] == b"]"}
+    kept = frozenset(titles.values())
+    return [each for each in sequences if each[1:2] != b"]" or each in kept]
 
 
 def _last_shift(data: bytes, others: Iterable[bytes]) -> bytes:

@@ -125,7 +125,8 @@ TimeoutMs = Annotated[
     ),
 ]
 TimeoutS = Annotated[
-    int, Meta(description="Seconds until it is ended with all that it started, 1 to 300.")
+    int,
+    Meta(description="Seconds until it and all that it started are ended, 1 to 300; default 60."),
 ]
 Stdin = Annotated[str, Meta(description="Text for its standard input.")]
 StdinB64 = Annotated[str, Meta(description="Bytes for its standard input, as base64.")]

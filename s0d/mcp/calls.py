@@ -10,13 +10,12 @@ from urllib.parse import urlencode
 import msgspec
 
 from s0d.model.ids import is_sandbox_id, is_session_id
-from s0d.wire.named import is_name
+from s0d.model.session import Phase
+from s0d.wire.named import Status, is_name, status_from
 
 from .errors import ToolError, invalid
 
 Json = dict[str, Any]
-
-_ENDED = frozenset({"exited", "failed", "stopped", "suspended"})
 
 
 class Daemon(Protocol):
@@ -60,7 +59,7 @@ class Calls:
         answer = await self._ask("GET", f"{prefix}/sessions?name={checked_name(name)}")
         found: Json | None = None
         for view in answer["data"]["sessions"]:  # oldest first
-            if found is None or view["phase"] not in _ENDED or found["phase"] in _ENDED:
+            if found is None or not _status(view).terminal or _status(found).terminal:
                 found = view
         if found is None and is_session_id(name):
             found = (await self._ask("GET", f"{prefix}/sessions/{name}"))["data"]
@@ -96,13 +95,19 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        return self.view["phase"] in _ENDED
+        return _status(self.view).terminal
 
     def state(self) -> Json:
-        """In a few words: the phase, and how it ended."""
+        """In a few words: the status, as in a list of sessions, and how it ended."""
         attempt: Mapping[str, Any] = self.view.get("attempt") or {}
         names = ("exit_code", "signal", "message") if self.ended else ()
-        return {"phase": self.view["phase"], **{n: attempt[n] for n in names if n in attempt}}
+        return {"status": _status(self.view), **{n: attempt[n] for n in names if n in attempt}}
+
+
+def _status(view: Json) -> Status:
+    """What the named surface calls it, so that a model has one vocabulary."""
+    reason = (view.get("attempt") or {}).get("reason")
+    return status_from(Phase(view["phase"]), reason, attached=bool(view.get("attachments")))
 
 
 def query(**parameters: int | str | None) -> str:

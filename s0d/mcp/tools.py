@@ -114,8 +114,8 @@ TOOLS: Final = (
         "What the session wrote. Without after: the newest part (earlier_left_out says that there "
         "is more before it). With after: what came after that cursor, in order; more: true says to "
         "call again with the cursor of this answer. after: 0 begins at the beginning. Nothing is "
-        "missed or repeated between two calls. Says whether the program still runs (phase) and, "
-        "if it has ended, its exit_code.",
+        "missed or repeated between two calls. Says whether the program still runs (status, as in "
+        "session_create) and, if it has ended, its exit_code.",
         SessionOutput,
         session_output,
         reads=True,

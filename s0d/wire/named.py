@@ -163,15 +163,19 @@ _LIVE: Final = frozenset({Phase.RUNNING, Phase.STOPPING, Phase.BACKOFF, Phase.PA
 
 
 def status_of(record: SessionRecord, *, attached: bool) -> Status:
-    phase = record.phase
+    reason = record.attempt.reason if record.attempt is not None else None
+    return status_from(record.phase, reason, attached=attached)
+
+
+def status_from(phase: Phase, reason: str | None, *, attached: bool) -> Status:
+    """From the phase and what the last attempt ended of."""
     if phase in (Phase.PENDING, Phase.STARTING):
         return Status.STARTING
     if phase in _LIVE:
         return Status.ATTACHED if attached else Status.IDLE
     if phase is Phase.FAILED:
         return Status.FAILED
-    killed = record.attempt is not None and record.attempt.reason == "killed"
-    return Status.EXITED if phase is Phase.EXITED and not killed else Status.KILLED
+    return Status.EXITED if phase is Phase.EXITED and reason != "killed" else Status.KILLED
 
 
 def exit_info(exit_code: int, signal: str | None) -> ExitInfo:

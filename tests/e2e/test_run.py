@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.leftovers import processes_with, wait_gone
+from tests.support.leftovers import daemons_in
 
 
 @contextmanager
@@ -142,31 +142,6 @@ def test_a_daemon_restart_in_the_middle(daemon: Daemon, tmp_path: Path) -> None:
     assert (process.returncode, out) == (0, b"bye\n")
 
 
-def daemons(directory: Path) -> list[int]:
-    """The daemons that were started in `directory`."""
-    return [
-        pid
-        for pid in processes_with(f"TMPDIR={directory / 'tmp'}")
-        if b"\0serve\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-
-
-@pytest.fixture
-def on_demand(short_dir: Path) -> Iterator[dict[str, str]]:
-    """An environment in which `s0d run` finds no daemon; one it started is ended afterwards."""
-    (short_dir / "tmp").mkdir()
-    ours = {k: v for k, v in os.environ.items() if not k.startswith("S0D_")}
-    yield ours | {
-        "S0D_STATE_DIR": str(short_dir / "state"),
-        "S0D_RUNTIME_DIR": str(short_dir / "run"),
-        "TMPDIR": str(short_dir / "tmp"),
-    }
-    for pid in daemons(short_dir):
-        os.kill(pid, signal.SIGTERM)
-        wait_gone(pid)
-    assert processes_with(f"TMPDIR={short_dir / 'tmp'}") == []
-
-
 def s0d(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "s0d", *arguments],
@@ -187,7 +162,7 @@ def test_a_daemon_is_started_on_demand_and_stays(on_demand: dict[str, str]) -> N
     assert (second.returncode, second.stdout, second.stderr) == (0, "again\n", "")
     assert len(s0d(on_demand, "session", "list").stdout.splitlines()) == 3
     assert Path(log).stat().st_mode & 0o777 == 0o600
-    (pid,) = daemons(Path(log).parent.parent)
+    (pid,) = daemons_in(Path(log).parent.parent)
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     assert int(stat[3]) != pid  # no session leader, so no terminal can become its own
     assert int(stat[3]) != os.getsid(0)

@@ -31,7 +31,7 @@ async def test_the_newest_part_by_default() -> None:
     assert 7000 < len(page["text"]) <= 8000
     assert page["earlier_left_out"] is True
     assert page["cursor"] == str(daemon.latest)
-    assert page["phase"] == "running"
+    assert page["status"] == "IDLE"
     assert "more" not in page
 
 
@@ -39,16 +39,16 @@ async def test_little_output_is_whole() -> None:
     daemon = FakeDaemon()
     daemon.write(b"hello\r\n", gap=2)
     page = await run(daemon, "session_output", name="shell")
-    assert page == {"text": "hello\n", "cursor": "6", "phase": "running"}
+    assert page == {"text": "hello\n", "cursor": "6", "status": "IDLE"}
     again = await run(daemon, "session_output", name="shell", after=page["cursor"])
-    assert again == {"text": "", "cursor": "6", "phase": "running"}
+    assert again == {"text": "", "cursor": "6", "status": "IDLE"}
     daemon.write(b"more\r\n")
     assert (await run(daemon, "session_output", name="shell", after=6))["text"] == "more\n"
 
 
 async def test_nothing_yet() -> None:
     page = await run(FakeDaemon(), "session_output", name="shell")
-    assert page == {"text": "", "cursor": "3", "phase": "running"}
+    assert page == {"text": "", "cursor": "3", "status": "IDLE"}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -99,7 +99,7 @@ async def test_of_an_ended_program_everything_is_given() -> None:
     assert page == {
         "text": "half \ufffd",
         "cursor": "4",
-        "phase": "exited",
+        "status": "EXITED",
         "exit_code": 143,
         "signal": "SIGTERM",
     }

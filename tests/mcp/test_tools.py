@@ -218,7 +218,7 @@ async def test_a_screen_is_its_text() -> None:
         "rows": 24,
         "cols": 80,
         "cursor": {"row": 1, "col": 2},
-        "phase": "running",
+        "status": "IDLE",
     }
 
 

@@ -23,6 +23,15 @@ def processes_with(marker: str) -> list[int]:
     return found
 
 
+def daemons_in(directory: Path) -> list[int]:
+    """The daemons that were started with `directory/tmp` for temporary files."""
+    return [
+        pid
+        for pid in processes_with(f"TMPDIR={directory / 'tmp'}")
+        if b"\0serve\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
 def has_any(pid: int, markers: set[str]) -> bool:
     """Does one of `markers` (as `NAME=VALUE`) stand in the environment of `pid`?"""
     try:

@@ -197,6 +197,8 @@ CASES = {
     "emoji": ("🔥x", ["🔥x"], (0, 3)),
     "a variation selector does not widen, and drops nothing": ("❤\ufe0fx", ["❤\ufe0fx"], (0, 2)),
     "zero-width joiner": ("👨\u200d👩\u200d👧x", ["👨\u200d👩\u200d👧x"], (0, 3)),
+    "what joins leaves both halves whole": ("👨\u200d\b👧", ["👨\u200d👧"], (0, 1)),
+    "also where it is narrow": ("漢\u200d\b│", ["漢\u200d│"], (0, 1)),
     "a joiner after ASCII joins nothing": ("a\u200dbx", ["a\u200dbx"], (0, 3)),
     "nor does it join what is not ASCII": ("a\u200déx", ["a\u200déx"], (0, 3)),
     # Strings: ECMA-48 5.6, 8.3.27 (DCS), 8.3.89 (OSC), 8.3.2 (APC), 8.3.94 (PM), 8.3.128 (SOS)

@@ -37,6 +37,18 @@ for number in range(int(sys.argv[1])):
 sys.stdout.buffer.flush()
 print("", total.hexdigest(), end="")
 """
+# Writes so many bytes whenever it is sent one, and says which time it was.
+ROUNDS = """
+import os, sys
+os.system("stty raw -echo")
+sys.stdout.write("ready")
+sys.stdout.flush()
+for number in range(100):
+    sys.stdin.read(1)
+    sys.stdout.write("x" * int(sys.argv[1]) + f"<{number}>")
+    sys.stdout.flush()
+"""
+ROUND = 16 * MIB
 _numbers = itertools.count()
 
 
@@ -134,12 +146,17 @@ async def test_one_that_could_not_start_has_no_exit_code(named: Named, name: str
     assert exited == {"type": "EXIT", "signaled": False, "signal": 0, "status": "FAILED"}
 
 
-@pytest.mark.parametrize("mib", [0, 8])
-async def test_the_exit_comes_after_the_last_byte(named: Named, name: str, mib: int) -> None:
+@pytest.mark.parametrize(("mib", "late"), [(0, False), (8, False), (8, True)])
+async def test_the_exit_comes_after_the_last_byte(
+    named: Named, name: str, mib: int, late: bool
+) -> None:
+    """Also for a client that reads when all is over: the end then comes with the last output."""
     await named.create(name, sys.executable, "-c", WRITER, str(mib))
     async with named.attach(name) as (attached, _):
         await attached.reads(b"ready")
         await attached.send(b"x")
+        if late:
+            await named.reaches(name, "EXITED")
         frames = await attached.rest()
     assert frames[-2]["type"] == "EXIT"
     written = attached.output.removeprefix(b"ready")
@@ -266,30 +283,31 @@ async def test_a_cursor_that_cannot_be_served_is_refused(
 async def test_a_slow_client_is_told_to_the_byte_what_it_has_missed(
     named: Named, supervised: Client, name: str
 ) -> None:
+    """Several times: it reads on, and falls behind again."""
     await create_supervised(
         supervised,
         name,
-        *(sys.executable, "-c", WRITER, "24"),
+        *(sys.executable, "-c", ROUNDS, str(ROUND)),
         io={"mode": "pty"},
         event_retention={"max_bytes": 1 << 18},
     )
-    async with named.attach(name) as (slow, _), named.attach(name, role="viewer") as (fast, _):
+    async with named.attach(name) as (fast, _), named.attach(name, role="viewer") as (slow, _):
         await slow.reads(b"ready")
-        await slow.send(b"x")
-        frames = await fast.rest()  # it reads along while the slow one does not
-        assert [f["type"] for f in frames[:-1] if f["type"] != "SEQ"][-1] == "EXIT"
-        dropped = 0
-        while True:
-            frame = await slow.receive()
-            if isinstance(frame, Closed):
-                break
-            if isinstance(frame, dict) and frame["type"] == "OUTPUT_DROPPED":
-                assert set(frame) == {"type", "dropped_bytes", "seq"}
-                assert frame["dropped_bytes"] > 0
-                dropped += frame["dropped_bytes"]
-    assert dropped > 0
-    assert len(slow.output) + dropped == len(b"ready") + 24 * MIB + 65
-    assert re.search(rb" [0-9a-f]{64}\Z", slow.output)
+        for number in range(4):
+            await fast.send(b"x")
+            await fast.reads(b"<%d>" % number)  # it reads along while the slow one does not
+            await slow.until("OUTPUT_DROPPED")
+        await fast.send({"type": "EOF"})
+        await fast.send({"type": "SIGNAL", "signal": "TERM"})
+        await slow.rest()
+    dropped = [frame for frame in slow.controls if frame["type"] == "OUTPUT_DROPPED"]
+    assert len(dropped) >= 4
+    assert all(set(f) == {"type", "dropped_bytes", "seq"} for f in dropped)
+    assert all(frame["dropped_bytes"] > 0 for frame in dropped)
+    missed = sum(frame["dropped_bytes"] for frame in dropped)
+    whole = len(b"ready") + 4 * (ROUND + len(b"<0>"))
+    assert len(slow.output) + missed == whole
+    assert slow.output.endswith(b"<3>")
 
 
 async def test_how_far_it_has_come_is_told_while_output_flows(named: Named, name: str) -> None:
@@ -394,11 +412,13 @@ async def test_the_last_resize_wins_and_the_others_are_told(
             assert await two.until("RESIZED") == {"type": "RESIZED", "cols": 60, "rows": 20}
             await one.reads(b"20 60")
             await two.send({"type": "RESIZE", "cols": 61, "rows": 21})
-            # The first told is the other's: it was never told of its own.
             assert await one.until("RESIZED") == {"type": "RESIZED", "cols": 61, "rows": 21}
             for cols, rows in ((0, 1), (1, 0), (65536, 1), (1, -1)):
                 await two.send({"type": "RESIZE", "cols": cols, "rows": rows})
                 assert (await two.until("ERROR"))["code"] == "validation_failed"
+            for client, told in ((one, [100, 61]), (two, [60])):  # and never of its own
+                sizes = [f["cols"] for f in client.controls if f["type"] == "RESIZED"]
+                assert sizes == told
     resized = [
         (event.fields["rows"], event.fields["cols"])
         for event in await events(supervised, name)
@@ -546,6 +566,20 @@ async def test_a_session_with_pipes_takes_input_and_no_size(
     )
 
 
+async def test_a_stop_from_the_other_surface_ends_it_as_killed(
+    named: Named, supervised: Client, name: str
+) -> None:
+    await named.create(name, *CAT)
+    session = await session_id(supervised, name)
+    async with named.attach(name) as (attached, _):
+        await attached.reads(b"ready")
+        answer = await supervised.ask("PUT", f"/{session}/desired-state", {"state": "stopped"})
+        assert answer.status == 200
+        exited = await attached.until("EXIT")
+        assert (exited["signaled"], exited["status"]) == (True, "KILLED")
+    assert (await named.get(name))["status"] == "KILLED"
+
+
 async def test_restarts_of_a_supervised_session_are_seen_through(
     named: Named, supervised: Client, name: str
 ) -> None:
@@ -611,6 +645,28 @@ async def test_what_is_typed_here_is_seen_on_the_other_surface(
         assert (await supervised.ask("POST", f"/{session}/inputs", body)).status == 202
         await attached.reads(b"there")
     await named.kill(name, signal="KILL")
+
+
+async def test_what_a_killed_daemon_had_accepted_is_there_for_the_next(daemon: Daemon) -> None:
+    named, supervised = Named(daemon.socket), Client(daemon.socket)
+    await named.create("one", *CAT)
+    async with named.attach("one") as (attached, _):
+        await attached.reads(b"ready")
+        await attached.send(b"typed")
+        await attached.reads(b"typed")
+        daemon.kill()
+    await trio.to_thread.run_sync(daemon.start)
+    info = await named.get("one")
+    assert (info["status"], info["attached"], "exit" in info) == ("KILLED", False, False)
+    async with named.attach("one") as (attached, _):
+        live, exited, closed = await attached.rest()
+        assert attached.output.endswith(b"typed")
+    assert (live["type"], closed) == ("LIVE", Closed(1000, ""))
+    assert exited == {"type": "EXIT", "signaled": False, "signal": 0, "status": "KILLED"}
+    kinds = [event.fields["type"] for event in await events(supervised, "one")]
+    assert "input.accepted" in kinds
+    replaced = {"name": "one", "cmd": ["true"], "replace": True}
+    assert (await named.ask("POST", "/sessions", replaced)).status == 201
 
 
 # -- the runtime -------------------------------------------------------------------------------

@@ -67,6 +67,8 @@ class Attached:
         self._connection = connection
         self.output = b""
         """All binary frames so far."""
+        self.controls: list[dict[str, Any]] = []
+        """All control frames so far."""
 
     async def send(self, message: Mapping[str, Any] | bytes | str) -> None:
         """A control message, or terminal bytes."""
@@ -93,7 +95,8 @@ class Attached:
         while True:
             opcode, data = await self._frame()
             if opcode == 1:
-                return dict(json.loads(data))
+                self.controls.append(json.loads(data))
+                return self.controls[-1]
             if opcode == 2:
                 self.output += data
                 return data

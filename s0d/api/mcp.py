@@ -49,10 +49,11 @@ class McpEndpoint:
         try:
             server = await self._checked(scope)
             with trio.move_on_after(self._config.body_timeout) as reading:
-                await body.read(receive)
+                whole = await body.read(receive)
             if reading.cancelled_caught:
                 raise RequestTimeout("the body did not arrive in time")
-            await self._answer(server, scope, body, receive, send)
+            if whole:
+                await self._answer(server, scope, body, receive, send)
         except S0dError as error:
             await refuse(scope, receive, send, error)
         finally:
@@ -111,14 +112,16 @@ class _Body:
         self._data = bytearray()
         self._handed_on = False
 
-    async def read(self, receive: Any) -> None:
+    async def read(self, receive: Any) -> bool:
+        """False where the client left before its end."""
         more = True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                return
+                return False
             self._take(message.get("body", b""))
             more = message.get("more_body", False)
+        return True
 
     def _take(self, data: bytes) -> None:
         if len(self._data) + len(data) > self._most:

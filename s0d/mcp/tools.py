@@ -145,9 +145,10 @@ TOOLS: Final = (
         "a text (output), its screen shows a text (screen), a TCP port is listened on (port). "
         "Answers which one (matched). Much better than asking again and again. output counts all "
         "that the running program has written so far; to wait for something new pass after. Note "
-        "that a terminal echoes what is typed: wait for what only the answer contains. Give "
-        "exit: true as well where the program may fail. After timeout_ms: the error wait_timeout, "
-        "and nothing is changed.",
+        "that a terminal echoes what is typed: wait for what only the answer contains; and that "
+        "output is matched as written, colours included, screen as it is seen. Give exit: true as "
+        "well where the program may fail. After timeout_ms: the error wait_timeout, and nothing "
+        "is changed.",
         SessionWait,
         session_wait,
         reads=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
+import s0d.mcp as package
 from s0d.cli.mcp import _calls, _OverHttp
 from s0d.cli.target import Target
 from tests.cli.conftest import Done
@@ -25,11 +26,10 @@ def over(path: Path) -> Target:
 
 
 def test_without_the_extra(s0d: Run, fake: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("s0d.mcp.")]:
+    monkeypatch.delattr(package, "transports", raising=False)
+    for name in [name for name in sys.modules if name.startswith(("mcp.", "s0d.mcp."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in [name for name in sys.modules if name.startswith("mcp.")]:
-        monkeypatch.delitem(sys.modules, name)
     done = s0d("mcp")
     assert (done.code, done.out) == (1, "")
     assert "pip install 's0d[mcp]'" in done.err

@@ -6,13 +6,16 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import trio
 
@@ -63,9 +66,9 @@ async def over_stdio(daemon: Daemon, mode: str = "auto") -> AsyncIterator[Agent]
 
 @asynccontextmanager
 async def over_http(daemon: Daemon, mode: str = "auto") -> AsyncIterator[Agent]:
-    httpx = pytest.importorskip("httpx2")
+    httpx2 = pytest.importorskip("httpx2")  # the package's own, by another name
     headers = {"Authorization": f"Bearer {daemon.token}"}
-    async with httpx.AsyncClient(headers=headers, timeout=LIMIT) as plain:
+    async with httpx2.AsyncClient(headers=headers, timeout=LIMIT) as plain:
         transport = streamable_http_client(f"{daemon.url}/mcp", http_client=plain)
         async with Client(transport, mode=mode) as client:
             yield Agent(client)
@@ -261,3 +264,80 @@ async def test_the_readmes_registration(shared_daemon: Daemon) -> None:
         async with Client(parameters) as client:
             assert (await client.list_tools()).tools
     assert {f"`{tool.name}`" for tool in TOOLS} <= set(re.findall("`[a-z_]+`", readme.read_text()))
+
+
+@pytest.fixture
+def raw(shared_daemon: Daemon) -> Iterator[subprocess.Popen[bytes]]:
+    """`s0d mcp`, spoken to by hand."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "s0d", "mcp"],
+        env=shared_daemon.client_environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        client = {"name": "test", "version": "1"}
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+        say(process, "initialize", 0, hello)
+        assert heard(process)["result"]["serverInfo"]["name"] == "s0d"
+        yield process
+        process.kill()
+
+
+def say(process: subprocess.Popen[bytes], method: str, id: int, params: Any) -> None:
+    assert process.stdin is not None
+    message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+    process.stdin.write(json.dumps(message).encode() + b"\n")
+    process.stdin.flush()
+
+
+def heard(process: subprocess.Popen[bytes]) -> Any:
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
+
+
+def test_the_end_of_input_ends_it_whatever_it_waits_for(raw: subprocess.Popen[bytes]) -> None:
+    assert raw.stdin is not None
+    create = {"name": "raw", "cmd": ["cat"], "replace": True}
+    say(raw, "tools/call", 1, {"name": "session_create", "arguments": create})
+    assert heard(raw)["id"] == 1
+    raw.stdin.write(b"not JSON\n")
+    wait = {"name": "raw", "output": "never", "timeout_ms": 60_000}
+    say(raw, "tools/call", 2, {"name": "session_wait", "arguments": wait})
+    say(raw, "tools/call", 3, {"name": "session_list", "arguments": {}})
+    assert heard(raw)["id"] == 3
+    raw.stdin.close()
+    assert raw.wait(10) == 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_at_once(raw: subprocess.Popen[bytes], signum: int) -> None:
+    raw.send_signal(signum)
+    assert raw.wait(10) == -signum
+
+
+async def test_a_sleeping_sandbox(shared_daemon: Daemon) -> None:
+    """Looking does not wake it, typing does."""
+    headers = {"Authorization": f"Bearer {shared_daemon.token}"}
+    url = f"{shared_daemon.url}/api/v1/sandboxes"
+    with trio.fail_after(LIMIT):
+        async with (
+            httpx.AsyncClient(headers=headers) as plain,
+            over_http(shared_daemon) as agent,
+        ):
+            made = await plain.post(url, json={})
+            sandbox = made.json()["data"]["sandbox_id"]
+            here = {"sandbox_id": sandbox}
+            await agent("session_create", name="shell", cmd=["cat"], **here)
+            await agent("session_input", name="shell", text="before\n", **here)
+            await agent("session_wait", name="shell", screen="before\nbefore", **here)
+            await plain.post(f"{url}/{sandbox}/pause", json={"memory": True})
+            listed = await agent("session_list", **here)
+            assert listed["sandbox_suspended"] is True
+            assert [info["status"] for info in listed["sessions"]] == ["IDLE"]
+            assert "before" in (await agent("session_output", name="shell", **here))["text"]
+            assert "before" in (await agent("session_screen", name="shell", **here))["text"]
+            assert (await agent("session_list", **here))["sandbox_suspended"] is True
+            await agent("session_input", name="shell", text="after\n", **here)
+            await agent("session_wait", name="shell", screen="after\nafter", **here)
+            assert (await agent("session_list", **here))["sandbox_suspended"] is False
+            await plain.delete(f"{url}/{sandbox}")

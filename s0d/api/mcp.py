@@ -185,7 +185,7 @@ class _InProcess:
             "asgi": self._scope.get("asgi", {"version": "3.0"}),
             "http_version": "1.1",
             "method": method,
-            "scheme": self._scope["scheme"],
+            "scheme": self._scope.get("scheme", "http"),
             "path": target,
             "raw_path": target.encode(),
             "query_string": query.encode(),

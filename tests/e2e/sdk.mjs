@@ -124,6 +124,29 @@ const checks = {
         assert.equal(output(paged, "stderr"), "two\n");
     },
 
+    async a_cursor_that_fell_behind() {
+        const session = await sandbox.createSession({
+            command: ["/bin/sh", "-c", "head -c 2000000 /dev/zero | tr '\\0' x; echo end"],
+            eventRetention: { maxBytes: 262144 },
+        });
+        let phase, cursor;
+        do {  // any stream may fall behind, too, so it is the session that tells
+            ({ phase, cursor } = await sandbox.getSession(session.id));
+        } while (phase !== "exited");
+        assert.ok(cursor.earliest > 1);
+        const stale = (error) => {
+            assert.ok(error instanceof APIError, String(error));
+            assert.deepEqual([error.statusCode, error.code], [410, "event_cursor_expired"]);
+            assert.deepEqual(error.details, cursor);
+            return true;
+        };
+        await assert.rejects(sandbox.watchSessionEvents(session.id, { after: 1 }), stale);
+        await assert.rejects(sandbox.listSessionEvents(session.id, { after: 1 }), stale);
+        const events = await until(session, "attempt.exited", cursor.earliest - 1);
+        assert.equal(events[0].seq, cursor.earliest);
+        assert.ok(output(events).endsWith("xend\n"));
+    },
+
     async send_input_and_eof() {
         const session = await sandbox.createSession({ command: ["/bin/cat"] });
         if (!session.attempt) throw new Error("session has no current attempt");

@@ -162,6 +162,28 @@ async def test_output_keeps_it_awake(daemon: Daemon) -> None:
         await until_suspended(named)
 
 
+async def test_freezing_and_waking_under_load_loses_no_byte(
+    daemon: Daemon, request: pytest.FixtureRequest
+) -> None:
+    rounds = 100 if request.config.getoption("--long") else 10
+    async with session(daemon) as named:
+        count = "stty raw; n=0; while :; do n=$((n+1)); echo $n; done"
+        await named.create("two", "bash", "-c", count)
+        async with named.attach("two", max_replay_bytes=1 << 30) as (attached, _):
+            for _ in range(rounds):
+                seen = len(attached.output)
+                while len(attached.output) < seen + 10_000:
+                    await attached.receive()
+                await pause(named)
+                assert await resumes(named)
+            await named.kill("two", signal="KILL")
+            await attached.until("EXIT")
+        numbers = attached.output.split(b"\n")
+        last = numbers.pop()  # it was killed within a line, or between two
+        assert numbers == [b"%d" % number for number in range(1, len(numbers) + 1)]
+        assert (b"%d" % (len(numbers) + 1)).startswith(last)
+
+
 @pytest.mark.parametrize("size", [(1, 1), (512, 512)])
 async def test_the_size_of_a_frozen_terminal_is_that_of_its_client(
     daemon: Daemon, size: tuple[int, int]

@@ -21,6 +21,7 @@ from .target import Target
 if TYPE_CHECKING:
     from s0d.mcp.calls import Calls
 
+_MOST_AT_ONCE = 100
 _ABSENT = "MCP needs the package mcp: pip install 's0d[mcp]'"
 
 
@@ -83,14 +84,20 @@ class _OverHttp:
     """`s0d.mcp.calls.Daemon`: each request in a thread, on a connection of its own."""
 
     def __init__(self, target: Target) -> None:
+        import trio
+
         self._target = target
+        # Of our own: the default ones read and write the standard streams.
+        self._threads = trio.CapacityLimiter(_MOST_AT_ONCE)
 
     async def ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         import trio
 
         exchange = _Exchange(self._target, method, path, body)
         try:
-            return await trio.to_thread.run_sync(exchange.run, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(
+                exchange.run, abandon_on_cancel=True, limiter=self._threads
+            )
         finally:
             exchange.abort()
 

@@ -101,3 +101,18 @@ async def test_a_request_that_is_given_up_ends_at_the_daemon(short_dir: Path) ->
                 with trio.CancelScope(shield=True):
                     while await trio.to_thread.run_sync(accepted.recv, 4096):
                         pass  # to the end of file
+
+
+async def test_many_that_wait_leave_threads_for_the_rest(short_dir: Path) -> None:
+    """Else the standard streams would stand still, and with them the messages that cancel."""
+    daemon = _OverHttp(over(short_dir / "sock"))
+    with socket.socket(socket.AF_UNIX) as listener, trio.fail_after(LIMIT):
+        listener.bind(str(short_dir / "sock"))
+        listener.listen(100)
+        async with trio.open_nursery() as nursery:
+            for _ in range(60):
+                nursery.start_soon(daemon.ask, "POST", "/wait", b"{}")
+            accepted = [(await trio.to_thread.run_sync(listener.accept))[0] for _ in range(60)]
+            nursery.cancel_scope.cancel()
+        for connection in accepted:
+            connection.close()

@@ -18,6 +18,8 @@ module          owns
 `expiry`        when a sandbox's time is up: its lease, its hard limit, quiet
 `sessions`      the sessions of one sandbox: create (idempotent), look up, delete
 `session`       a session: what callers see and ask of it
+`commands`      what is sent to its process: input, signals, sizes
+`attachment`    a client looking on
 `actor`         the task that realizes it: wait, run an attempt, decide, back off
 `exec`          commands that are no sessions: owned, ended with their caller
 `notes`         files that name their trees, for the next daemon
@@ -55,8 +57,9 @@ Directories (all 0700, the daemon's own)::
     STATE/trash/                            deleted sandboxes on their way out
 """
 
+from .commands import Accepted
 from .sandbox import Sandbox
-from .session import Accepted, Session
+from .session import Session
 from .supervisor import Supervisor, open_supervisor
 
 __all__ = ["Accepted", "Sandbox", "Session", "Supervisor", "open_supervisor"]

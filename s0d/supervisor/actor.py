@@ -26,6 +26,7 @@ import trio
 
 from s0d.journal import Journal, JournalError
 from s0d.model import event as ev
+from s0d.model.errors import SessionConflict, SessionNotFound, Unavailable
 from s0d.model.event import Draft, draft
 from s0d.model.ids import new_attempt_id
 from s0d.model.lifecycle import FREEZABLE
@@ -85,6 +86,23 @@ class Actor:
         if attempt is None or self.start_reason is not None:
             return False
         return attempt.order is not None or attempt.status is not None
+
+    def check_present(self) -> None:
+        """Raise what a command on it is refused with, where it is going away or coming back."""
+        if self.removed:
+            raise SessionNotFound("no such session")
+        if self.removing:
+            raise SessionConflict("the session is being deleted")
+        if self.recovering:
+            raise Unavailable("the session is being recovered")
+
+    def command(self, *drafts: Draft) -> int:
+        """Record what a client asked for; `Unavailable` where the journal refuses it."""
+        try:
+            return self.recorder.record(*drafts)
+        except JournalError as error:
+            self.recorder.error = str(error)
+            raise Unavailable(f"the journal cannot be written: {error}") from None
 
     def request_start(self, reason: str, *, manual: bool = True) -> None:
         """Start an attempt as soon as none runs; a manual start begins a fresh restart window."""

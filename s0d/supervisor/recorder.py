@@ -16,6 +16,7 @@ import trio
 from s0d.journal import Entry, Journal, JournalError
 from s0d.model import event as ev
 from s0d.model import lifecycle
+from s0d.model.errors import Unavailable
 from s0d.model.event import Draft, draft
 from s0d.model.session import SessionRecord
 from s0d.model.spec import SessionSpec
@@ -25,6 +26,7 @@ from .meter import OutputMeter
 
 _FIRST_RETRY: Final = 0.05
 _LONGEST_RETRY: Final = 2.0
+DURABLE_WITHIN: Final = 30.0  # seconds that a caller waits for the disk
 
 
 def first_entry(spec: SessionSpec, idempotency_key: str | None, generation: int) -> Entry:
@@ -105,6 +107,16 @@ class Recorder:
         self.meter.wrote(block.records, self._journal)
         self.last_activity = self._clock.time()
         return block.last
+
+    async def wait_durable(self, seq: int) -> None:
+        """Wait until event `seq` is on disk; `Unavailable` where that failed or takes too long."""
+        try:
+            with trio.fail_after(DURABLE_WITHIN):
+                await self._journal.wait_durable(seq)
+        except JournalError as error:
+            raise Unavailable(f"the journal cannot be written: {error}") from None
+        except trio.TooSlowError:
+            raise Unavailable(f"the disk did not answer within {DURABLE_WITHIN:g} s") from None
 
     async def insist(self, store: Callable[[], int]) -> int:
         """Call `store` until the journal takes it, waiting longer each time.

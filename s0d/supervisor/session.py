@@ -6,50 +6,37 @@ Commands may be called by any task.  They return when what they promise is durab
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
-import trio
 
 from s0d.journal import Cursor, CursorAhead, CursorExpired, Journal, JournalError, Limits
 from s0d.model import event as ev
 from s0d.model.errors import (
     EventCursorExpired,
-    InputBufferFull,
     InvalidRequest,
     SessionConflict,
     SessionNotFound,
     StopIncomplete,
     Unavailable,
 )
-from s0d.model.event import Draft, draft
-from s0d.model.session import ACTIVE, Phase, Receipt, SessionRecord
-from s0d.model.signals import signal_name
-from s0d.model.spec import DesiredState, IOMode, SessionSpec
-from s0d.process.errors import InputClosed, InputFull, InputRefused
-from s0d.process.pty import TerminalSize
+from s0d.model.event import draft
+from s0d.model.session import ACTIVE, Phase, SessionRecord
+from s0d.model.spec import DesiredState, SessionSpec
 from s0d.process.tree import Usage
 from s0d.wire.session import SessionView, view_session
 
 from .actor import Actor
+from .attachment import Attachment
 from .attempt import Attempt, StopOrder
-from .launch import Host, Launch
+from .commands import Commands
+from .launch import Host
 from .meter import OutputMeter
 
-DURABLE_WITHIN: Final = 30.0  # seconds that a caller waits for the disk
 _ENDED: Final = frozenset({Phase.STOPPED, Phase.EXITED, Phase.FAILED, Phase.SUSPENDED})
-
-
-class Accepted(NamedTuple):
-    """A command that was recorded as event `seq`, by which attempt; not durable yet."""
-
-    seq: int
-    attempt_id: str
-    duplicate: bool = False
 
 
 class Session:
@@ -64,6 +51,10 @@ class Session:
         self._actor = Actor(record, journal, host)
         self.run = self._actor.run
         self.recover = self._actor.recover
+        commands = Commands(record, journal, host, self._actor)
+        self.input, self.accept_input = commands.input, commands.accept_input
+        self.signal, self.accept_signal = commands.signal, commands.accept_signal
+        self.resize, self.accept_resize = commands.resize, commands.accept_resize
 
     # -- what is seen ------------------------------------------------------------------------
 
@@ -142,13 +133,7 @@ class Session:
 
     async def wait_durable(self, seq: int) -> None:
         """Wait until event `seq` is on disk; `Unavailable` where that failed or takes too long."""
-        try:
-            with trio.fail_after(DURABLE_WITHIN):
-                await self.journal.wait_durable(seq)
-        except JournalError as error:
-            raise Unavailable(f"the journal cannot be written: {error}") from None
-        except trio.TooSlowError:
-            raise Unavailable(f"the disk did not answer within {DURABLE_WITHIN:g} s") from None
+        await self._actor.recorder.wait_durable(seq)
 
     # -- lifecycle commands ------------------------------------------------------------------
 
@@ -198,7 +183,7 @@ class Session:
         Raises `StopIncomplete` where a process survives SIGKILL for 5 s.
         """
         await self._prepare()
-        self._check_present()
+        self._actor.check_present()
         self._want(DesiredState.STOPPED)
         await self._stopped()
 
@@ -208,7 +193,7 @@ class Session:
         if attempt is not None:
             await self._wait_ended(attempt)
         elif self.phase is not Phase.STOPPED:
-            self._command(draft(ev.SESSION_STOPPED, reason="desired_state_stopped"))
+            self._actor.command(draft(ev.SESSION_STOPPED, reason="desired_state_stopped"))
         await self.wait_durable(self.journal.latest)
 
     async def kill(self, signum: int, grace: float) -> None:
@@ -223,9 +208,9 @@ class Session:
 
     async def _kill(self, signum: int, grace: float) -> None:
         await self._prepare()
-        self._check_present()
+        self._actor.check_present()
         await self._actor.wait_launched()
-        self._check_present()
+        self._actor.check_present()
         if self.phase in _ENDED:
             return
         self._want(DesiredState.STOPPED)
@@ -235,7 +220,7 @@ class Session:
         if attempt is not None:
             await self._wait_told(attempt)
         elif self.phase is not Phase.STOPPED:
-            self._command(draft(ev.SESSION_STOPPED, reason="desired_state_stopped"))
+            self._actor.command(draft(ev.SESSION_STOPPED, reason="desired_state_stopped"))
         await self.wait_durable(self.journal.latest)
 
     async def _wait_told(self, attempt: Attempt) -> None:
@@ -261,7 +246,7 @@ class Session:
 
     async def _update(self, spec: SessionSpec) -> None:
         await self._prepare()
-        self._check_present()
+        self._actor.check_present()
         old = self.record.spec
         if spec == old:
             return await self.wait_durable(self.journal.latest)
@@ -271,7 +256,7 @@ class Session:
         changed = not spec.runs_the_same(old, self._host.root)
         if wanted and (changed or not was_wanted):
             self._check_startable(spec)
-        seq = self._command(draft(ev.SESSION_UPDATED, spec=msgspec.to_builtins(spec)))
+        seq = self._actor.command(draft(ev.SESSION_UPDATED, spec=msgspec.to_builtins(spec)))
         self._set_limits(spec)
         if not wanted:
             return await self._stopped()
@@ -338,82 +323,6 @@ class Session:
         """The sandbox goes on (so does its clock)."""
         await self._actor.thaw()
 
-    # -- commands to the process -------------------------------------------------------------
-
-    async def input(
-        self, input_id: str, data: bytes, *, eof: bool = False, attempt_id: str | None = None
-    ) -> Accepted:
-        """Put `data` (and end of file) into the attempt's input queue, once for each `input_id`."""
-        async with self._host.awake():
-            accepted = self.accept_input(input_id, data, eof, attempt_id)
-        await self.wait_durable(accepted.seq)
-        return accepted
-
-    async def signal(self, signum: int, *, attempt_id: str | None = None) -> Accepted:
-        """Signal the attempt's process group (a PTY's foreground group for INT, QUIT, TSTP)."""
-        async with self._host.awake():
-            accepted = self.accept_signal(signum, attempt_id)
-        await self.wait_durable(accepted.seq)
-        return accepted
-
-    async def resize(self, rows: int, cols: int, *, attempt_id: str | None = None) -> Accepted:
-        """Resize the attempt's terminal."""
-        async with self._host.awake():
-            accepted = self.accept_resize(rows, cols, attempt_id)
-        await self.wait_durable(accepted.seq)
-        return accepted
-
-    def accept_input(
-        self, input_id: str, data: bytes, eof: bool, attempt_id: str | None = None
-    ) -> Accepted:
-        """`input`, up to the point where only durability is missing: order is decided here."""
-        self._check_present()
-        digest = _digest(input_id, data, eof)
-        receipt = self.record.receipts.get(input_id)
-        if receipt is not None:
-            return self._repeated(receipt, digest, attempt_id)
-        attempt, launch = self._accepting(attempt_id)
-        try:
-            launch.input.check(len(data), eof)
-        except InputFull:
-            raise InputBufferFull("the input queue is full: try again later") from None
-        except (InputClosed, InputRefused) as error:
-            raise SessionConflict(str(error)) from None
-        seq = self._command(
-            draft(
-                ev.INPUT_ACCEPTED,
-                input_id=input_id,
-                bytes=len(data),
-                eof=eof or None,
-                digest=digest,
-            )
-        )
-        launch.input.put_nowait(data, eof)
-        return Accepted(seq, attempt.id)
-
-    def accept_signal(self, signum: int, attempt_id: str | None = None) -> Accepted:
-        """`signal`, up to the point where only durability is missing."""
-        attempt, launch = self._accepting(attempt_id)
-        try:
-            launch.signal(signum)
-        except ProcessLookupError:  # it has ended, and its end is not recorded yet
-            raise SessionConflict("the session is not running: its process has ended") from None
-        name = signal_name(signum)
-        seq = self._command(draft(ev.SIGNAL_SENT, signal=name, reason=name))
-        return Accepted(seq, attempt.id)
-
-    def accept_resize(self, rows: int, cols: int, attempt_id: str | None = None) -> Accepted:
-        """`resize`, up to the point where only durability is missing."""
-        if self.record.spec.io.mode is not IOMode.PTY:
-            raise SessionConflict("the session has pipes, not a terminal: it cannot be resized")
-        attempt, launch = self._accepting(attempt_id)
-        try:
-            launch.resize(TerminalSize(rows, cols))
-        except (OSError, ValueError):
-            raise SessionConflict("the session is not running: its terminal is gone") from None
-        seq = self._command(draft(ev.TERMINAL_RESIZED, rows=rows, cols=cols))
-        return Accepted(seq, attempt.id)
-
     # -- pieces ------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
@@ -422,51 +331,17 @@ class Session:
         except JournalError as error:
             raise Unavailable(f"the journal cannot be written: {error}") from None
 
-    def _command(self, *drafts: Draft) -> int:
-        """Record what a client asked for; `Unavailable` where the journal refuses it."""
-        try:
-            return self._actor.recorder.record(*drafts)
-        except JournalError as error:
-            self._actor.recorder.error = str(error)
-            raise Unavailable(f"the journal cannot be written: {error}") from None
-
     def _want(self, state: DesiredState) -> int:
         if self.record.desired is state:
             return self.journal.latest
-        return self._command(draft(ev.SESSION_DESIRED_STATE, reason=str(state)))
-
-    def _check_present(self) -> None:
-        if self._actor.removed:
-            raise SessionNotFound("no such session")
-        if self._actor.removing:
-            raise SessionConflict("the session is being deleted")
-        if self._actor.recovering:
-            raise Unavailable("the session is being recovered")
+        return self._actor.command(draft(ev.SESSION_DESIRED_STATE, reason=str(state)))
 
     def _check_startable(self, spec: SessionSpec) -> None:
-        self._check_present()
+        self._actor.check_present()
         if self._actor.suspending:
             raise Unavailable("the runtime is shutting down")
         if self._actor.outlived(spec.lifecycle.max_lifetime_seconds):
             raise SessionConflict("max_lifetime_seconds is over: the session cannot be started")
-
-    def _accepting(self, attempt_id: str | None) -> tuple[Attempt, Launch]:
-        """The attempt that input, signals and resizes go to."""
-        self._check_present()
-        attempt = self._actor.attempt
-        if attempt is None or attempt.launch is None or not attempt.accepts:
-            ending = " and its attempt is ending" if self.phase is Phase.RUNNING else ""
-            raise SessionConflict(f"the session is not running (phase {self.phase}{ending})")
-        if attempt_id is not None and attempt_id != attempt.id:
-            raise SessionConflict("expected_attempt_id: another attempt is current")
-        return attempt, attempt.launch
-
-    def _repeated(self, receipt: Receipt, digest: str, attempt_id: str | None) -> Accepted:
-        if receipt.digest != digest:
-            raise SessionConflict("input_id: already used for other content")
-        if attempt_id is not None and attempt_id != receipt.attempt_id:
-            raise SessionConflict("input_id: already accepted by another attempt")
-        return Accepted(self.journal.latest, receipt.attempt_id, duplicate=True)
 
     async def _wait_ended(self, attempt: Attempt) -> None:
         """Wait until the attempt's end is recorded; on a full disk, until it is proved."""
@@ -484,29 +359,3 @@ class Session:
         retention = spec.event_retention
         self.journal.set_limits(Limits(retention.max_bytes, retention.max_age_seconds))
         self._host.aging(self.journal, retention.max_age_seconds)
-
-
-class Attachment:
-    """A client looking on: a cursor that is counted while it is open."""
-
-    def __init__(self, session: Session, cursor: Cursor) -> None:
-        self._session = session
-        self._cursor = cursor
-
-    def __enter__(self) -> Cursor:
-        self._session.attachments += 1
-        return self._cursor.__enter__()
-
-    def __exit__(self, *exc: object) -> None:
-        self._cursor.close()
-        self._session.detached()
-
-
-def _digest(input_id: str, data: bytes, eof: bool) -> str:
-    """Tells a repeated input from a changed one; checks what every caller must give."""
-    if not input_id:
-        raise InvalidRequest("input_id: must not be empty")
-    if not data and not eof:
-        raise InvalidRequest("data_base64: an input needs bytes, or eof")
-    person = b"s0d-eof" if eof else b"s0d"
-    return hashlib.blake2b(data, digest_size=16, person=person).hexdigest()

@@ -21,7 +21,7 @@ from s0d.model.errors import (
 from s0d.model.parse import parse_spec
 from s0d.model.session import Phase, SessionRecord
 from s0d.model.spec import SessionSpec
-from s0d.supervisor.session import Accepted
+from s0d.supervisor.commands import Accepted
 from s0d.wire.session import SessionView, view_session
 
 LIMIT = 10.0  # seconds after which a test is taken to hang

@@ -1,0 +1,26 @@
+"""A client looking on: a cursor that is counted while it is open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from s0d.journal import Cursor
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class Attachment:
+    """A client looking on: a cursor that is counted while it is open."""
+
+    def __init__(self, session: Session, cursor: Cursor) -> None:
+        self._session = session
+        self._cursor = cursor
+
+    def __enter__(self) -> Cursor:
+        self._session.attachments += 1
+        return self._cursor.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        self._cursor.close()
+        self._session.detached()

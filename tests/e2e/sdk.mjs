@@ -207,7 +207,8 @@ const checks = {
                 } else if (text === null && value.event.type === "attempt.exited") return;
             }
         };
-        await shown("up");
+        // Not waited for is what comes at once: the SDK (0.9.5) takes messages from a moment after it
+        // is connected on, and loses those that come together with the answer to the handshake.
         const dataBase64 = Buffer.from("hi\n").toString("base64");
         connection.send({
             type: "resize", requestId: "r", rows: 50, cols: 132,

@@ -72,7 +72,9 @@ class Call:
 
     @cached_property
     def session(self) -> Session:
-        """The session of the path; `SessionNotFound`."""
+        """The session of the path, by id or by name; `SessionNotFound`."""
+        if self.session_name is not None:
+            return self.named
         if self.session_id is None or not is_session_id(self.session_id):
             raise SessionNotFound("no such session")
         return self.sandbox.session(self.session_id)
@@ -95,13 +97,22 @@ class Call:
         To the named sessions' surface what a token does not cover does not exist.
         """
         self.principal = principal
-        if self.problem and not principal.covers(self.sandbox.id):
-            raise SandboxNotFound("no such sandbox")
-        principal.check(verb, None)
         if not of_sandbox:
+            principal.check(verb, None)
             return
-        if self.sandbox_id is not None or principal.sandboxes is not None:
-            principal.check(verb, self.sandbox.id)
+        asked = self.sandbox_id
+        if asked is not None and not is_sandbox_id(asked):
+            raise SandboxNotFound("no such sandbox")
+        if asked is None and principal.sandboxes is not None:
+            asked = self.supervisor.default.id
+        if self.problem and asked is not None and not principal.covers(asked):
+            raise SandboxNotFound("no such sandbox")
+        # Before it is looked up: whether a foreign sandbox exists is not told either.
+        principal.check(verb, asked)
+
+    def may(self, verb: Verb) -> bool:
+        """Whether the caller may do more than its route asks for."""
+        return self.principal is None or verb <= self.principal.highest
 
     def visible_sandboxes(self) -> list[Sandbox]:
         """The sandboxes that the caller may know of."""

@@ -13,7 +13,7 @@ from s0d.model.errors import InvalidRequest
 from s0d.supervisor.keys import encode_key, encode_paste
 from s0d.supervisor.screens import SCROLLBACK, View
 from s0d.terminal import Cursor, Modes, Run
-from s0d.wire.envelope import success
+from s0d.wire.envelope import success, to_json
 from s0d.wire.terminal import KeysBody, TextItem
 
 from .call import Call
@@ -77,15 +77,13 @@ async def get_screen(call: Call) -> Response:
     }
     if form == "html":
         headers["content-security-policy"] = _HTML_POLICY
-    body = _body(form, view_screen(session.id, view, scrollback=scrollback), view)
-    return Response(body, 200, headers=headers, content_type=_TYPES[form])
-
-
-def _body(form: str, whole: ScreenView, view: View) -> bytes:
     if form == "json":
-        return success(whole)
-    render = getattr(view.snapshot, form)
-    return str(render()).encode("utf-8", "replace")
+        whole = view_screen(session.id, view, scrollback=scrollback)
+        # The named sessions' surface has no envelope.
+        body = to_json(whole) if call.problem else success(whole)
+    else:
+        body = str(getattr(view.snapshot, form)()).encode("utf-8", "replace")
+    return Response(body, 200, headers=headers, content_type=_TYPES[form])
 
 
 def view_screen(session_id: str, view: View, *, scrollback: int = 0) -> ScreenView:

@@ -41,6 +41,8 @@ NAMED_CONTRACT = {
     ("GET", "/sessions/<session_name>"): (200, None),
     ("DELETE", "/sessions/<session_name>"): (204, None),
     ("GET", "/sessions/<session_name>/attach"): (200, None),
+    ("GET", "/sessions/<session_name>/screen"): (200, None),
+    ("GET", "/sessions/<session_name>/screen/stream"): (200, None),
     ("POST", "/sessions/<session_name>/kill"): (200, KillBody),
     ("POST", "/exec"): (200, ExecBody),
     ("GET", "/exec"): (200, None),

@@ -382,3 +382,26 @@ async def test_media_type_size_and_length_are_checked(named: Named) -> None:
     assert answer.code == (415, "unsupported_media_type")
     headers = {"Content-Length": str(1 << 30)}
     assert (await named.ask("POST", "/sessions", b"", headers)).code == (413, "request_too_large")
+
+
+# -- what its terminal shows -------------------------------------------------------------------
+
+
+async def test_a_screen_is_there_by_name_too(named: Named, supervised: Client, name: str) -> None:
+    script = "printf 'one\\r\\n\\033[1mtwo\\033[0m'; exec sleep 1000"
+    await named.create(name, "sh", "-c", script, cols=20, rows=4)
+    found = next(
+        one
+        for one in (await supervised.ask("GET", "")).data["sessions"]
+        if one["spec"].get("name") == name
+    )
+    wanted = {"for": {"screen": "two"}, "timeout_ms": 30_000}
+    assert (await supervised.ask("POST", f"/{found['id']}/wait", wanted)).status == 200
+    screen = (await named.ask("GET", f"/sessions/{name}/screen")).json
+    assert (screen["session_id"], screen["rows"], screen["cols"]) == (found["id"], 4, 20)
+    text = await named.ask("GET", f"/sessions/{name}/screen?format=text")
+    assert text.body.split() == [b"one", b"two"]
+    refused = await named.ask("GET", f"/sessions/{name}/screen?format=png")
+    assert refused.code == (400, "validation_failed")
+    assert (await named.ask("GET", "/sessions/none/screen")).code == (404, "session_not_found")
+    await named.kill(name, signal="KILL")

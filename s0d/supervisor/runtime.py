@@ -22,8 +22,6 @@ from typing import Protocol
 
 import trio
 
-from s0d.model.errors import SandboxConflict
-
 from .change import Change
 
 
@@ -36,6 +34,10 @@ class State(enum.Enum):
 
 class Steps(Protocol):
     """What a transition does: the sandbox's side of it."""
+
+    def check_not_ending(self) -> None:
+        """Raise what is answered where the runtime has ended for good."""
+        ...
 
     def check_wakeable(self) -> None:
         """Raise `SandboxConflict` where an access must not wake it."""
@@ -85,7 +87,7 @@ class Runtime:
         async with self._lock:
             was_running = self.state is State.RUNNING
             if not was_running:
-                self._check_not_ending()
+                self._steps.check_not_ending()
                 self._steps.check_wakeable()
                 await self._resume()
             self._users += 1
@@ -94,7 +96,7 @@ class Runtime:
     async def resume(self) -> bool:
         """Run again; False where it ran already."""
         async with self._lock:
-            self._check_not_ending()
+            self._steps.check_not_ending()
             if self.state is State.RUNNING:
                 return False
             await self._resume()
@@ -136,17 +138,13 @@ class Runtime:
             await self.change.wait_for(lambda: not self._users)
             if unless():
                 return False
-            self._check_not_ending()
+            self._steps.check_not_ending()
             if self.state not in states:
                 return False
             with trio.CancelScope(shield=True):
                 await step()
             self._enter(to)
             return True
-
-    def _check_not_ending(self) -> None:
-        if self.state is State.ENDING:
-            raise SandboxConflict("the sandbox is being deleted")
 
     def _enter(self, state: State) -> None:
         self.state = state

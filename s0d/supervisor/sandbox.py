@@ -136,8 +136,6 @@ class Sandbox:
         another one `SessionConflict` is raised.  Concurrent creations with one key give one
         session.  A command that cannot start still makes a session.
         """
-        if self.stopping:
-            raise Unavailable("s0d is shutting down")
         async with self.awake():
             return await self._sessions.create(spec, idempotency_key)
 
@@ -220,6 +218,12 @@ class Sandbox:
             setattr(self.record, name, value)
 
     # -- the steps of the runtime ------------------------------------------------------------
+
+    def check_not_ending(self) -> None:
+        if self.stopping:
+            if self.deleting:
+                raise SandboxConflict("the sandbox is being deleted")
+            raise Unavailable("s0d is shutting down")
 
     def check_wakeable(self) -> None:
         if self.record.paused and not self.record.config.auto_resume:

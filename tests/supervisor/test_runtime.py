@@ -20,6 +20,11 @@ class Steps:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.locked = False
+        self.ended = False
+
+    def check_not_ending(self) -> None:
+        if self.ended:
+            raise SandboxConflict("deleted")
 
     def check_wakeable(self) -> None:
         if self.locked:
@@ -114,6 +119,7 @@ async def test_what_must_not_be_woken(steps: Steps, autojump_clock: trio.testing
             pass
     assert await runtime.resume(), "but it can be resumed"
     await runtime.close()
+    steps.ended = True
     for act in (runtime.resume, runtime.freeze, runtime.end):
         with pytest.raises(SandboxConflict, match="deleted"):
             await act()

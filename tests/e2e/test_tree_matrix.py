@@ -120,7 +120,9 @@ async def populate(daemon: Crashable, **lifecycle: Any) -> list[Cell]:
         async with follow(daemon.client, cell.id) as story:
             await story.until("session.ready")
         if not lifecycle.get("idle_timeout_seconds"):
-            assert len(processes_of(cell.name)) >= cell.shape.processes
+            with trio.fail_after(PATIENCE):
+                while len(processes_of(cell.name)) < cell.shape.processes:
+                    await trio.sleep(0.01)  # in an exec a process has no environment to be seen by
         cells.append(cell)
 
     async with trio.open_nursery() as nursery:

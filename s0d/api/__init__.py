@@ -17,6 +17,10 @@ module         holds
 `config`       what an operator can set, with the defaults
 `errors`       errors of the edge, and the status and headers of every error code
 `auth`         bearer tokens, peers of a Unix socket, principals and what they may do
+`token_file`   tokens that an operator makes and revokes, hashed, in a file
+`failures`     wrong tokens, counted by where they come from
+`peers`        does the peer of a Unix socket belong to one of our sessions
+`tokens`       the handlers of tokens
 `origin`       is this Host ours, is this Origin foreign (DNS rebinding, cross-site requests)
 `gate`         the ASGI layer in front of the application: request id, edge checks, drain
 `routes`       a route as data, and the table of all of them

@@ -7,8 +7,9 @@ in `gate` before it sees anything.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import trio
 from quart import Response, request, websocket
 from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import MethodNotAllowed as WerkzeugMethodNotAllowed
@@ -34,6 +35,7 @@ from .errors import (
     answer_of,
     status_of,
 )
+from .failures import Failures
 from .gate import Gate
 from .mcp import PATH as MCP
 from .mcp import McpEndpoint
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_LOOK: Final = 0.5
+
 
 class Api:
     """The ASGI application; `streams.stop()` ends its streams and refuses new requests."""
@@ -60,13 +64,25 @@ class Api:
         self._gate = Gate(
             self._route,
             Edge(config.own_hosts, config.origins),
-            Authenticator(config.tokens, config.uids, config.insecure_without_token),
+            Authenticator(
+                config.tokens,
+                config.uids,
+                config.insecure_without_token,
+                config.own_processes,
+                Failures(config.max_failures),
+            ),
             config.max_body,
             lambda: refusal(supervisor, self.streams),
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self._gate(scope, receive, send)
+
+    async def end_revoked(self) -> None:
+        """Cut, within half a second, streams whose token was revoked or has expired."""
+        while True:
+            await trio.sleep(_LOOK)
+            self._gate.end_revoked()
 
     async def _route(self, scope: Any, receive: Any, send: Any) -> None:
         """All that is not one of our routes is ASGI of its own."""

@@ -58,6 +58,7 @@ class Call:
     sandbox_id: str | None = None
     session_id: str | None = None
     session_name: str | None = None
+    token_name: str | None = None
     body: Any = None
     principal: Principal | None = field(default=None, init=False)
 
@@ -109,6 +110,8 @@ class Call:
             raise SandboxNotFound("no such sandbox")
         # Before it is looked up: whether a foreign sandbox exists is not told either.
         principal.check(verb, asked)
+        if asked is not None:
+            _ = self.sandbox  # one that is not there is said before an upgrade
 
     def may(self, verb: Verb) -> bool:
         """Whether the caller may do more than its route asks for."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from s0d.model.errors import InvalidRequest
 
 from .auth import StaticTokens, Tokens
+from .token_file import TokenFile
 
 
 class TcpAddress(NamedTuple):
@@ -57,8 +58,11 @@ class ApiConfig:
 
     listen: Sequence[Address | socket.socket] = ()
     tokens: Tokens = field(default_factory=StaticTokens)
+    token_file: TokenFile | None = None  # which clients may change; to be among `tokens`, too
     insecure_without_token: bool = False
     uids: Collection[int] = ()  # users whose Unix socket connections need no token
+    own_processes: Collection[str] = ()  # sandboxes whose own processes may come by that socket
+    max_failures: int = 10  # different wrong tokens a minute and source
     hosts: Collection[str] = ()  # names in Host beyond loopback and what is listened on
     origins: Collection[str] = ()  # web pages that may call, as scheme://host[:port]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
-from s0d.model.errors import S0dError
+from s0d.model.errors import LimitExceeded, S0dError
 from s0d.wire.envelope import failure_of
 from s0d.wire.problem import CONTENT_TYPE, problem_of
 
@@ -41,6 +42,14 @@ class Unauthorized(S0dError):
     """No token, or not one of ours."""
 
     code = "unauthorized"
+
+
+class TooManyFailures(LimitExceeded):
+    """Wrong tokens came from there one after the other; `wait` is in seconds."""
+
+    def __init__(self, wait: float) -> None:
+        super().__init__("too many wrong tokens: try again later")
+        self.retry_after = math.ceil(wait)
 
 
 class Forbidden(S0dError):
@@ -120,5 +129,5 @@ def headers_of(error: S0dError) -> dict[str, str]:
     if isinstance(error, MethodNotAllowed):
         return {"allow": ", ".join(error.allowed)}
     if status_of(error) in (429, 503):
-        return {"retry-after": str(RETRY_AFTER)}
+        return {"retry-after": str(getattr(error, "retry_after", RETRY_AFTER))}
     return {}

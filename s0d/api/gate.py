@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+
+import trio
 
 from s0d.model.errors import InvalidRequest, S0dError, Unavailable
 from s0d.wire.problem import PREFIX, expects_problem
 
-from .auth import Authenticator
+from .auth import Authenticator, Peer, Principal
 from .errors import NotFound, RequestTooLarge, answer_of, status_of
+from .failures import network_of
 from .origin import Edge
 
 ALIVE: Final = "/healthz"  # answered whatever the state
@@ -27,6 +30,8 @@ NAMED: Final = PREFIX  # below it errors are problem details
 
 _PLAIN = re.compile(r"/[A-Za-z0-9._~/-]*\Z")
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}\Z")
+
+_POLICY: Final = 1008  # RFC 6455, section 7.4.1
 
 Send = Callable[[Any], Awaitable[None]]
 
@@ -47,6 +52,7 @@ class Gate:
         self._authenticator = authenticator
         self._max_body = max_body
         self._refusal = refusal
+        self._revocable: dict[trio.CancelScope, Principal] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -61,7 +67,28 @@ class Gate:
         except S0dError as error:
             await refuse(scope, receive, send, error)
         else:
-            await self._app({**scope, "path": path}, receive, send)
+            await self._admit({**scope, "path": path}, receive, send)
+
+    async def _admit(self, scope: Any, receive: Any, send: Send) -> None:
+        """Hand it on; what a token opened ends with the token."""
+        principal: Principal | None = scope["state"].get("principal")
+        if principal is None or principal.token is None:
+            await self._app(scope, receive, send)
+            return
+        with trio.CancelScope() as until_revoked:
+            self._revocable[until_revoked] = principal
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                del self._revocable[until_revoked]
+        if until_revoked.cancelled_caught:
+            await _end(scope, send)
+
+    def end_revoked(self) -> None:
+        """Cut what is still going on in the name of tokens that hold no more."""
+        for scope, principal in list(self._revocable.items()):
+            if not self._authenticator.tokens.holds(principal):
+                scope.cancel()
 
     def _check(self, scope: Any) -> str:
         """The plain path to route by; raises what the request is refused with."""
@@ -74,7 +101,12 @@ class Gate:
         self._edge.check_origin(_header(scope, b"origin"), host, _header(scope, b"sec-fetch-site"))
         if path not in PUBLIC:
             authorization = _header(scope, b"authorization")
-            scope["state"]["principal"] = self._authenticator.identify(authorization, peer)
+            scope["state"]["principal"] = self._authenticator.identify(
+                authorization,
+                peer,
+                source=_source(scope, peer),
+                request_id=scope["state"]["request_id"],
+            )
             if (reason := self._refusal()) is not None:
                 raise Unavailable(reason)
         self._check_length(scope)
@@ -103,6 +135,20 @@ async def refuse(scope: Any, receive: Any, send: Send, error: S0dError) -> None:
         }
     )
     await send({"type": f"{kind}.body", "body": body, "more_body": False})
+
+
+async def _end(scope: Any, send: Send) -> None:
+    """Say goodbye to a WebSocket; an HTTP answer that was cut off simply stops."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": _POLICY, "reason": "token revoked"})
+
+
+def _source(scope: Any, peer: Peer | None) -> Hashable:
+    """By what wrong tokens are counted: a user of this machine, an address, an IPv6 network."""
+    if peer is not None:
+        return f"uid:{peer.uid}"
+    client = scope.get("client")
+    return None if not client else network_of(client[0])
 
 
 def _raw_target(scope: Any) -> str:

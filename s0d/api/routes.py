@@ -54,6 +54,7 @@ from . import (
     sessions,
     sse,
     status,
+    tokens,
     tty,
     wait,
     websocket,
@@ -228,6 +229,18 @@ def _of_sandbox() -> list[Route]:
 
 
 def _of_named() -> list[Route]:
+def _of_tokens() -> list[Route]:
+    """Extensions: who may do what."""
+    many, admin, view = f"{DEFAULT}/tokens", Verb.ADMIN, tokens.TokenView
+    one, body = f"{many}/<token_name>", _body(tokens.TokenBody)
+    revoke = tokens.revoke_token
+    return [
+        Route("GET", many, tokens.list_tokens, tokens.TokenList, admin, of_sandbox=False),
+        Route("POST", many, tokens.create_token, view, admin, body, 201, of_sandbox=False),
+        Route("DELETE", one, revoke, tokens.Revoked, admin, of_sandbox=False),
+    ]
+
+
     """The second surface, which has its prefix to itself."""
     one = f"{NAMED}/sessions/<session_name>"
     info, plain = NamedSession, Kind.PLAIN
@@ -276,4 +289,4 @@ def routes() -> list[Route]:
         for prefix in (SANDBOX, DEFAULT)
         for r in (*_of_session(), *_of_terminal())
     ]
-    return [*service_routes, *_of_sandbox(), *below_prefix, *_of_named()]
+    return [*service_routes, *_of_sandbox(), *_of_tokens(), *below_prefix, *_of_named()]

@@ -24,7 +24,9 @@ from s0d.wire.sandbox import (
     view_status,
 )
 
+from .auth import Verb
 from .call import Call, Reply
+from .errors import Forbidden
 
 if TYPE_CHECKING:
     from s0d.supervisor import Sandbox
@@ -44,6 +46,8 @@ async def list_sandboxes(call: Call) -> SandboxPage:
 
 async def claim_sandbox(call: Call) -> Claimed:
     sent = call.body.config or ConfigBody()
+    if call.principal is not None and not call.principal.covers(call.body.id):
+        raise Forbidden("this token covers single sandboxes only: give the id of one of them")
     sandbox = await call.supervisor.registry.create(
         sandbox_id=call.body.id,
         template=call.body.template or "",
@@ -99,6 +103,8 @@ async def fork_sandbox(call: Call) -> ForkedView:
     if call.body.memory:
         raise InvalidRequest("memory: a running process cannot be copied: leave it out")
     source = call.sandbox
+    if call.principal is not None:
+        call.principal.check_everywhere(Verb.ADMIN)  # the fork is a sandbox of its own
     made = await call.supervisor.registry.fork(source, key=call.idempotency_key)
     return ForkedView(source.id, _view(made))
 

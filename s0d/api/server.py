@@ -28,6 +28,7 @@ from .auth import Peer
 from .config import Address, ApiConfig
 from .connection import Connection, hypercorn_config
 from .listeners import address_of, open_listeners
+from .peers import examined
 
 if TYPE_CHECKING:
     from s0d.supervisor import Supervisor
@@ -62,9 +63,10 @@ async def serve_api(
     close = shutdown if close is None else close
     api = make_app(supervisor, config)
     async with open_listeners(config.listen) as listeners:
-        server = _Server(api, config)
+        server = _Server(api, config, supervisor)
         async with trio.open_nursery() as nursery:
             acceptor = await nursery.start(server.accept, listeners)
+            nursery.start_soon(api.end_revoked)
             task_status.started([address_of(listener) for listener in listeners])
             try:
                 await shutdown.wait()
@@ -79,8 +81,9 @@ async def serve_api(
 
 
 class _Server:
-    def __init__(self, api: Api, config: ApiConfig) -> None:
+    def __init__(self, api: Api, config: ApiConfig, supervisor: Supervisor) -> None:
         self._app = ASGIWrapper(api)
+        self._supervisor = supervisor
         self._config = config
         self._hypercorn = hypercorn_config(config)
         self._context = WorkerContext(None)
@@ -133,6 +136,8 @@ class _Server:
             stream.socket.close()
             await trio.lowlevel.checkpoint()
             return
+        if peer is not None:
+            peer = examined(peer, stream.socket, self._supervisor)
         connection = Connection(
             self._app, self._config, self._hypercorn, self._context, stream, peer
         )

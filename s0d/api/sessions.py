@@ -14,11 +14,13 @@ from msgspec import UNSET, UnsetType
 from s0d.model.errors import InvalidRequest
 from s0d.model.session import Phase
 from s0d.model.signals import parse_signal
-from s0d.model.spec import DesiredState
+from s0d.model.spec import DesiredState, LimitsSpec
 from s0d.wire.requests import InputBody, ResizeBody
 from s0d.wire.session import SessionView, UsageView
 
+from .auth import Verb
 from .call import Call, Reply
+from .errors import Forbidden
 
 if TYPE_CHECKING:
     from s0d.supervisor import Session
@@ -69,6 +71,7 @@ async def list_sessions(call: Call) -> SessionList:
 
 async def create_session(call: Call) -> Reply:
     key = call.idempotency_key
+    _check_limits(call, UNSET)
     session, new = await call.sandbox.create(call.body, idempotency_key=key)
     return Reply(session.view(), 201 if new else 200)
 
@@ -86,6 +89,7 @@ async def get_session(call: Call) -> SessionView:
 
 
 async def update_session(call: Call) -> SessionView:
+    _check_limits(call, call.session.record.spec.limits)
     await call.session.update(call.body)
     return call.session.view()
 
@@ -126,6 +130,13 @@ async def resize_terminal(call: Call) -> Resized:
     body: ResizeBody = call.body
     await call.session.resize(body.rows, body.cols, attempt_id=body.expected_attempt_id)
     return Resized()
+
+
+def _check_limits(call: Call, present: LimitsSpec | UnsetType) -> None:
+    """Limits are an admin's: to set, to change, and to take away."""
+    wanted = call.body.limits
+    if wanted != present and (wanted or present) and not call.may(Verb.ADMIN):
+        raise Forbidden("limits: this token may not set or change them")
 
 
 def _matching(call: Call) -> list[Session]:

@@ -45,7 +45,7 @@ async def status(call: Call) -> Status:
         pid=os.getpid(),
         uid=os.geteuid(),
         sandbox_id=supervisor.default.id,
-        sessions=sum(len(sandbox.sessions()) for sandbox in supervisor.sandboxes.values()),
+        sessions=sum(len(sandbox.sessions()) for sandbox in call.visible_sandboxes()),
         ownership=OwnershipStatus(
             mode=ownership.mode,
             controllers=list(ownership.controllers),

@@ -25,6 +25,7 @@ module          holds
 `advice`        what to do where no daemon answers
 `background`    start a daemon where none answers
 `mcp`           `s0d mcp`: the tools of `s0d.mcp` on standard streams
-`serve`         `s0d serve` and `s0d token`
+`serve`         `s0d serve`
+`token`         `s0d token ...`: reads and changes the daemon's own files
 ==============  =====================================================================
 """

@@ -24,7 +24,7 @@ _VERBS = {
     "run": ("s0d.cli.run", "run"),
     "serve": ("s0d.cli.serve", "serve"),
     "session": ("s0d.cli.session", "session"),
-    "token": ("s0d.cli.serve", "token"),
+    "token": ("s0d.cli.token", "token"),
 }
 
 

@@ -1,4 +1,4 @@
-"""`s0d serve` and `s0d token`: the two verbs that talk to no daemon."""
+"""`s0d serve`: the daemon in the foreground."""
 
 from __future__ import annotations
 
@@ -45,23 +45,13 @@ def serve(
 
     s0d serve --listen unix:/run/s0d/s0d.sock --listen 127.0.0.1:7707
     """
-    config = _resolve(**flags)
+    config = resolve_config(**flags)
     from s0d.daemon.standalone import standalone  # all of the server: only now
 
     ctx.exit(standalone(config, log_format=log_format, log_level=log_level, ready_fd=ready_fd))
 
 
-@click.command()
-@click.option("--state-dir", metavar="DIR", help="The daemon's; default: as for `s0d serve`.")
-def token(state_dir: str | None) -> None:
-    """Print the token that TCP clients need; it is made where there is none yet.
-
-    S0D_TOKEN=$(s0d token) s0d session list --url http://127.0.0.1:7707
-    """
-    click.echo(_resolve(state_dir=state_dir).token)
-
-
-def _resolve(**flags: Any) -> Config:
+def resolve_config(**flags: Any) -> Config:
     from s0d.daemon.config import resolve
     from s0d.model.errors import InvalidRequest, S0dError
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from s0d.api.auth import StaticTokens
+from s0d.api.auth import AllTokens, StaticTokens
 from s0d.api.config import Address, ApiConfig, TcpAddress, UnixAddress, parse_address
+from s0d.api.token_file import FILE_NAME as TOKENS
+from s0d.api.token_file import TokenFile
 from s0d.model.errors import InvalidRequest
 from s0d.model.ids import is_sandbox_id
 from s0d.process.children import ChildRegistry
@@ -59,8 +61,9 @@ class Config:
 
     def api(self, listen: Sequence[Address | socket.socket]) -> ApiConfig:
         """The API's part, with what is really listened on."""
-        tokens = StaticTokens.one(self.token) if self.token else StaticTokens()
-        return ApiConfig(listen=listen, tokens=tokens)
+        one = StaticTokens.one(self.token) if self.token else StaticTokens()
+        made = TokenFile(self.state_dir / TOKENS)
+        return ApiConfig(listen=listen, tokens=AllTokens(one, made), token_file=made)
 
 
 def resolve(

@@ -1,6 +1,7 @@
-"""The bearer token: from the environment, a systemd credential, or a file made once.
+"""Bearer tokens: the daemon's own, and the file of those that an operator makes.
 
-The file lies in the state directory with mode 0600.  The token appears in no log and no error.
+Its own comes from the environment, a systemd credential, or a file made once, which lies in the
+state directory with mode 0600.  No token appears in a log or an error.
 """
 
 from __future__ import annotations
@@ -12,11 +13,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from s0d.api.auth import Role
+from s0d.api.token_file import FILE_NAME as TOKENS
+from s0d.api.token_file import StoredToken, TokenFile
 from s0d.model.errors import StateDirectoryError
+
+from .paths import default_state_dir
+
+__all__ = ["Role", "StoredToken", "TokenFile", "find_token", "token_file"]
 
 FILE_NAME: Final = "token"
 CREDENTIAL: Final = "s0d.token"
 VARIABLE: Final = "S0D_TOKEN"
+
+
+def token_file(state_dir: str | None, environ: Mapping[str, str], uid: int) -> TokenFile:
+    """The tokens that an operator made for the daemon of that directory; nothing is made yet."""
+    state = Path(state_dir).absolute() if state_dir else default_state_dir(environ, uid)
+    return TokenFile(state / TOKENS)
 
 
 def find_token(state_dir: Path, environ: Mapping[str, str]) -> str:

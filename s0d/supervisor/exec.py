@@ -87,6 +87,10 @@ class Execs:
         [value] = run.value
         return value
 
+    def pids(self) -> list[int]:
+        """The leaders of those that have been started."""
+        return [run.launch.pid for run in self._running if run.launch is not None]
+
     async def end(self) -> None:
         """End them all, at once: the runtime goes away."""
         for run in list(self._running):

@@ -21,6 +21,7 @@ from s0d.model.errors import (
 from s0d.model.parse import parse_spec
 from s0d.model.session import Phase, SessionRecord
 from s0d.model.spec import SessionSpec
+from s0d.process.detect import Ownership
 from s0d.supervisor.commands import Accepted
 from s0d.wire.session import SessionView, view_session
 
@@ -144,9 +145,15 @@ class FakeSession:
         self.journal.end()
 
 
+class FakeExecs:
+    def pids(self) -> list[int]:
+        return []
+
+
 class FakeSandbox:
     def __init__(self, id: str, directory: Path) -> None:
         self.id = id
+        self.execs = FakeExecs()
         self._directory = directory / id
         self._directory.mkdir()
         self._sessions: dict[str, FakeSession] = {}
@@ -192,6 +199,7 @@ class FakeSupervisor:
     def __init__(self, directory: Path) -> None:
         self.sandboxes = {id: FakeSandbox(id, directory) for id in ("local", "other")}
         self.stopping = trio.Event()
+        self.ownership = Ownership("proc", None, (), ())
 
     @property
     def default(self) -> FakeSandbox:

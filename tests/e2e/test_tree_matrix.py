@@ -108,6 +108,15 @@ async def view(client: Client, session: str) -> dict[str, Any]:
     return dict((await client.ask("GET", f"/{session}")).data)
 
 
+async def seen(cell: Cell) -> None:
+    """Look until all its processes are seen: in an exec one has no environment to be known by."""
+    with trio.fail_after(PATIENCE):
+        while True:
+            if len(processes_of(cell.name)) >= cell.shape.processes:
+                return
+            await trio.sleep(0.01)
+
+
 async def populate(daemon: Crashable, **lifecycle: Any) -> list[Cell]:
     """Every shape with both kinds of descriptors, all in place."""
     cells: list[Cell] = []
@@ -120,9 +129,7 @@ async def populate(daemon: Crashable, **lifecycle: Any) -> list[Cell]:
         async with follow(daemon.client, cell.id) as story:
             await story.until("session.ready")
         if not lifecycle.get("idle_timeout_seconds"):
-            with trio.fail_after(PATIENCE):
-                while len(processes_of(cell.name)) < cell.shape.processes:
-                    await trio.sleep(0.01)  # in an exec a process has no environment to be seen by
+            await seen(cell)
         cells.append(cell)
 
     async with trio.open_nursery() as nursery:

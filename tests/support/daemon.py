@@ -145,14 +145,21 @@ class Daemon:
 
     def end_leftovers(self) -> None:
         """After a failed test: whatever outlived the daemon must not disturb the next one."""
-        for pid in processes_with(f"TMPDIR={self._marker}"):
+        for pid in self._leftovers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def assert_nothing_left(self) -> None:
         """After the end: no process, no socket."""
-        assert processes_with(f"TMPDIR={self._marker}") == []
+        assert self._leftovers() == []
         assert not self.socket.exists()
+
+    def _leftovers(self) -> list[int]:
+        """Itself too: in /proc a fork that runs no program has the environment of its zygote."""
+        found = set(processes_with(f"TMPDIR={self._marker}"))
+        if self._zygote is not None:
+            found |= {*processes_with(self._zygote.marker)} - {self._zygote.pid}
+        return sorted(found)
 
     def _run(self, arguments: list[str]) -> tuple[subprocess.Popen[bytes], int]:
         """The program, and a descriptor that gives a newline when it serves."""

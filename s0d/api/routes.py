@@ -228,7 +228,6 @@ def _of_sandbox() -> list[Route]:
     ]
 
 
-def _of_named() -> list[Route]:
 def _of_tokens() -> list[Route]:
     """Extensions: who may do what."""
     many, admin, view = f"{DEFAULT}/tokens", Verb.ADMIN, tokens.TokenView
@@ -241,6 +240,7 @@ def _of_tokens() -> list[Route]:
     ]
 
 
+def _of_named() -> list[Route]:
     """The second surface, which has its prefix to itself."""
     one = f"{NAMED}/sessions/<session_name>"
     info, plain = NamedSession, Kind.PLAIN

@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import google_crc32c
 
@@ -166,6 +167,7 @@ def create_mark(disk: Disk, path: str, mark: Mark, *, sync: bool = True) -> None
             disk.fsync(fd)
 
 
+@cache
 def boot_id() -> bytes:
     """This boot's id (``proc(5)``, random/boot_id); zeros where the kernel does not say."""
     try:

@@ -79,8 +79,12 @@ class Api:
         await self._gate(scope, receive, send)
 
     async def end_revoked(self) -> None:
-        """Cut, within half a second, streams whose token was revoked or has expired."""
+        """Cut, within half a second, streams whose token was revoked or has expired.
+
+        Asleep while there are none: nothing ticks in a daemon at rest.
+        """
         while True:
+            await self._gate.wait_revocable()
             await trio.sleep(_LOOK)
             self._gate.end_revoked()
 

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 import trio
 
 from s0d.model.errors import InvalidRequest, S0dError, Unavailable
+from s0d.supervisor.change import Change
 from s0d.wire.problem import PREFIX, expects_problem
 
 from .auth import Authenticator, Peer, Principal
@@ -53,6 +54,7 @@ class Gate:
         self._max_body = max_body
         self._refusal = refusal
         self._revocable: dict[trio.CancelScope, Principal] = {}
+        self._admitted = Change()
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -77,12 +79,17 @@ class Gate:
             return
         with trio.CancelScope() as until_revoked:
             self._revocable[until_revoked] = principal
+            self._admitted.notify()
             try:
                 await self._app(scope, receive, send)
             finally:
                 del self._revocable[until_revoked]
         if until_revoked.cancelled_caught:
             await _end(scope, send)
+
+    async def wait_revocable(self) -> None:
+        """Wait until something goes on in the name of a token that can be revoked."""
+        await self._admitted.wait_for(lambda: bool(self._revocable))
 
     def end_revoked(self) -> None:
         """Cut what is still going on in the name of tokens that hold no more."""

@@ -20,6 +20,7 @@ from werkzeug.routing.exceptions import WebsocketMismatch
 from s0d.journal.errors import JournalError
 from s0d.model.errors import InvalidRequest, S0dError, Unavailable
 from s0d.wire.envelope import success, to_json
+from s0d.wire.requests import is_blank
 
 from .auth import Authenticator
 from .bodies import Budget, request_class
@@ -129,7 +130,16 @@ def _application(
 def _view(route: Route, supervisor: Supervisor, config: ApiConfig, streams: Streams) -> Any:
     def call(asked: Any, path: dict[str, str]) -> Call:
         problem = asked.scope["state"]["problem"]
-        made = Call(supervisor, config, streams, asked.args, asked.headers, problem, **path)
+        made = Call(
+            supervisor,
+            config,
+            streams,
+            asked.args,
+            asked.headers,
+            problem,
+            params=route.params,
+            **path,
+        )
         if route.verb is not None:
             principal = asked.scope["state"]["principal"]
             made.authorize(principal, route.verb, of_sandbox=route.of_sandbox)
@@ -158,7 +168,7 @@ async def _read_body(asked: Any, body: Body) -> Any:
         _check_json(asked)
     data = await asked.get_data(as_text=False)
     if body.absent is not None:
-        if not data.strip():
+        if is_blank(data):
             return body.absent()
         _check_json(asked)
     value = body.decode(data)

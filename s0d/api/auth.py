@@ -31,6 +31,11 @@ class Verb(enum.IntEnum):
     CONTROL = 2
     ADMIN = 3
 
+    @property
+    def role(self) -> str:
+        """The least role that may do it."""
+        return next(role.value for role in Role if role.highest >= self)
+
 
 class Role(enum.StrEnum):
     """What a token may do, by the name an operator gives it."""

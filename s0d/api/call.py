@@ -5,27 +5,22 @@ Handlers get a `Call` and return the value of the answer, or raise an `S0dError`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from s0d.model.errors import InvalidRequest, SandboxNotFound, SessionNotFound
 from s0d.model.ids import is_sandbox_id, is_session_id
-from s0d.model.parse import INT53
 from s0d.wire.named import is_name
 
 from .auth import Principal, Verb
 from .config import ApiConfig
+from .params import AFTER, IDEMPOTENCY_KEY, LAST_EVENT_ID, MAX_KEY, Number, Param, Text
 from .streams import Streams
 
 if TYPE_CHECKING:
     from s0d.supervisor import Sandbox, Session, Supervisor
-
-MAX_KEY: Final = 255  # characters of an Idempotency-Key
-
-_NUMBER = re.compile(r"[0-9]{1,16}\Z")
 
 
 class Reply(NamedTuple):
@@ -59,6 +54,7 @@ class Call:
     session_id: str | None = None
     session_name: str | None = None
     token_name: str | None = None
+    params: tuple[Param, ...] = ()
     body: Any = None
     principal: Principal | None = field(default=None, init=False)
 
@@ -127,22 +123,35 @@ class Call:
         """Why requests are refused at the moment."""
         return refusal(self.supervisor, self.streams)
 
-    def number(self, name: str, default: int | None, least: int, most: int) -> int | None:
-        """A query parameter that is a whole number; an empty one counts as absent."""
-        text = self.query.get(name)
-        return default if not text else _number(name, text, least, most)
+    def number(self, param: Number) -> int | None:
+        return param.parse(self._given(param))
+
+    def text(self, param: Text) -> str | None:
+        return param.parse(self._given(param))
+
+    def texts(self, param: Text) -> frozenset[str]:
+        """The words of one that may be given several times."""
+        self._check_declared(param)
+        return frozenset(t for text in self.query.getlist(param.name) for t in text.split(",") if t)
+
+    def _given(self, param: Param) -> str | None:
+        self._check_declared(param)
+        return (self.headers if param.header else self.query).get(param.name)
+
+    def _check_declared(self, param: Param) -> None:
+        """What the table of routes does not name is not documented, and so cannot be used."""
+        if param not in self.params:
+            raise LookupError(f"{param.name} is not a parameter of this route")
 
     @property
     def after(self) -> int | None:
         """The cursor a client asks for; `Last-Event-ID` wins over `after`."""
-        last = self.headers.get("Last-Event-ID")
-        if last:
-            return _number("Last-Event-ID", last, 0, INT53)
-        return self.number("after", None, 0, INT53)
+        last = self.number(LAST_EVENT_ID)
+        return self.number(AFTER) if last is None else last
 
     @property
     def idempotency_key(self) -> str | None:
-        key = self.headers.get("Idempotency-Key")
+        key = self._given(IDEMPOTENCY_KEY)
         if key is None:
             return None
         if not 0 < len(key.strip()) <= MAX_KEY:
@@ -154,9 +163,3 @@ def refusal(supervisor: Supervisor, streams: Streams) -> str | None:
     if streams.stopped or supervisor.stopping.is_set():
         return "s0d is shutting down"
     return None
-
-
-def _number(name: str, text: str, least: int, most: int) -> int:
-    if not _NUMBER.match(text) or not least <= int(text) <= most:
-        raise InvalidRequest(f"{name}: must be a whole number from {least} to {most}")
-    return int(text)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
 
 from s0d.journal.errors import CursorExpired
 from s0d.model.errors import EventCursorExpired, InvalidRequest
-from s0d.model.parse import INT53
-from s0d.wire.event import EventEncoder
+from s0d.wire.event import EventEncoder, EventView
 from s0d.wire.session import Cursor as CursorView
 
 from .call import Call
+from .params import AFTER, Number, Text
 
 if TYPE_CHECKING:
     from s0d.supervisor import Session
@@ -25,9 +27,21 @@ DEFAULT_LIMIT: Final = 1000
 MAX_LIMIT: Final = 10_000
 _READ: Final = 256 << 10
 
+LIMIT: Final = Number("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)
+TAIL: Final = Number("tail", 1, MAX_LIMIT)
+TYPE: Final = Text("type", many=True)
+PARAMS: Final = (LIMIT, TAIL, AFTER, TYPE)
+
+
+class EventPageView(msgspec.Struct):
+    events: list[EventView]
+    cursor: CursorView
+
 
 class EventPage:
     """The answer's data, `{"events": […], "cursor": {…}}`, of events that are already encoded."""
+
+    looks_like: ClassVar[type] = EventPageView
 
     def __init__(self, events: Collection[bytes], cursor: CursorView) -> None:
         self._events = events
@@ -47,10 +61,8 @@ class EventPage:
 
 async def list_events(call: Call) -> EventPage:
     session = call.session
-    limit = call.number("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    tail = call.number("tail", None, 1, MAX_LIMIT)
-    after = call.number("after", None, 0, INT53)
-    types = frozenset(t for text in call.query.getlist("type") for t in text.split(",") if t)
+    limit, tail, after = call.number(LIMIT), call.number(TAIL), call.number(AFTER)
+    types = call.texts(TYPE)
     assert limit is not None
     if tail is not None and after is not None:
         raise InvalidRequest("tail: goes back from the latest event and excludes after")

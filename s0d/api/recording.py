@@ -9,44 +9,41 @@ from quart.wrappers.response import Response, ResponseBody
 
 from s0d.journal import Record
 from s0d.model import event as ev
-from s0d.model.errors import InvalidRequest, SessionConflict
+from s0d.model.errors import SessionConflict
 from s0d.model.spec import IOMode
 from s0d.wire.asciicast import Asciicast, Version
 
 from .call import Call
+from .params import FLAG, Text
 
 if TYPE_CHECKING:
     from s0d.supervisor import Session
 
 _VERSIONS: Final[dict[str, Version]] = {"asciicast-v2": 2, "asciicast-v3": 3}
-_TYPE: Final = "application/x-asciicast"
+FORMAT: Final = Text("format", tuple(_VERSIONS))
+ATTEMPT_ID: Final = Text("attempt_id")
+INPUT: Final = Text("input", FLAG)
+PARAMS: Final = (FORMAT, ATTEMPT_ID, INPUT)
+
+MEDIA: Final = "application/x-asciicast"
 _READ: Final = 64 << 10
 """Bytes of journal read and encoded at once: what a recording of any length costs in memory."""
 
 
 async def get_recording(call: Call) -> Response:
     """What is retained of an attempt (the newest, or `attempt_id`), up to the request."""
-    form = call.query.get("format") or "asciicast-v2"
-    if form not in _VERSIONS:
-        raise InvalidRequest(f"format: must be one of {', '.join(_VERSIONS)}")
+    form = call.text(FORMAT) or "asciicast-v2"
     session = call.session
     attempt = session.record.attempt
     if session.record.spec.io.mode is not IOMode.PTY:
         raise SessionConflict("the session has pipes, not a terminal: there is no recording")
     if attempt is None:
         raise SessionConflict("the session has not been started: there is no recording yet")
-    attempt_id = call.query.get("attempt_id") or attempt.id
-    cast = Asciicast(_VERSIONS[form], attempt_id, inputs=_flag(call, "input"))
-    response = Response(Recording(session, cast, attempt_id), headers={"content-type": _TYPE})
+    attempt_id = call.text(ATTEMPT_ID) or attempt.id
+    cast = Asciicast(_VERSIONS[form], attempt_id, inputs=call.text(INPUT) in ("true", "1"))
+    response = Response(Recording(session, cast, attempt_id), headers={"content-type": MEDIA})
     response.timeout = None  # RESPONSE_TIMEOUT would cut it
     return response
-
-
-def _flag(call: Call, name: str) -> bool:
-    text = call.query.get(name) or "false"
-    if text not in ("true", "false", "1", "0"):
-        raise InvalidRequest(f"{name}: must be true or false")
-    return text in ("true", "1")
 
 
 class Recording(ResponseBody):

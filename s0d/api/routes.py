@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -39,12 +39,13 @@ from s0d.wire.sandbox import (
     UpdateBody,
 )
 from s0d.wire.session import SessionView
-from s0d.wire.terminal import KeysBody, WaitBody, decode_keys
+from s0d.wire.terminal import Keys, WaitBody, decode_keys
 
 from . import (
     attach,
     exec,
     named,
+    openapi,
     page,
     recording,
     sandboxes,
@@ -60,6 +61,7 @@ from . import (
     websocket,
 )
 from .auth import Verb
+from .params import AFTER, IDEMPOTENCY_KEY, LAST_EVENT_ID, Param
 
 SANDBOX: Final = "/api/v1/sandboxes/<sandbox_id>"
 DEFAULT: Final = "/api/v1"
@@ -84,7 +86,7 @@ class Kind(enum.Enum):
 class Body:
     """What a request carries: its type, how it is decoded, what stands for none at all."""
 
-    type: type
+    type: Any
     decode: Callable[[bytes], Any]
     absent: Callable[[], Any] | None = None
 
@@ -92,7 +94,9 @@ class Body:
 @dataclass(frozen=True)
 class Route:
     """One method of one path.  `answer` is the type of `data` in the envelope, or of all of it.
-    `of_sandbox`: it is about one sandbox, the default one where its path names none.
+    `of_sandbox`: it is about one sandbox, the default one where its path names none.  `params` are
+    what it takes beside path and body, `others` further statuses of success, `media` the types of
+    what it answers with beside JSON.
 
     A handler gets a `Call` (and a WebSocket, for one).  `verb` None means that no token is needed.
     """
@@ -106,12 +110,26 @@ class Route:
     status: int = 200
     kind: Kind = Kind.JSON
     of_sandbox: bool = True
+    params: tuple[Param, ...] = ()
+    others: tuple[int, ...] = ()
+    media: tuple[str, ...] = ()
+
+    @property
+    def success(self) -> int:
+        """The status of what was asked for."""
+        return 101 if self.kind is Kind.WEBSOCKET else self.status
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The media types of what it answers with, beside JSON."""
+        return ("text/event-stream",) if self.kind is Kind.EVENT_STREAM else self.media
 
 
 def _body(type: Any, *, optional: bool = False) -> Body:
     return Body(type, partial(decode, type=type), type if optional else None)
 
 
+_CURSOR: Final = (AFTER, LAST_EVENT_ID)
 _SPEC = Body(SentSpec, parse_spec)
 
 
@@ -119,9 +137,25 @@ def _of_session() -> list[Route]:
     view, read = SessionView, Verb.READ
     one = "/sessions/<session_id>"
     return [
-        Route("GET", "/sessions", sessions.list_sessions, sessions.SessionList, read),
-        Route("POST", "/sessions", sessions.create_session, view, body=_SPEC, status=201),
-        Route("GET", one, sessions.get_session, view, read),
+        Route(
+            "GET",
+            "/sessions",
+            sessions.list_sessions,
+            sessions.SessionList,
+            read,
+            params=sessions.LIST_PARAMS,
+        ),
+        Route(
+            "POST",
+            "/sessions",
+            sessions.create_session,
+            view,
+            body=_SPEC,
+            status=201,
+            params=(IDEMPOTENCY_KEY,),
+            others=(200,),
+        ),
+        Route("GET", one, sessions.get_session, view, read, params=(sessions.USAGE,)),
         Route("PUT", one, sessions.update_session, view, body=_SPEC),
         Route("DELETE", one, sessions.delete_session, sessions.Deleted),
         Route(
@@ -162,7 +196,7 @@ def _of_session() -> list[Route]:
             sessions.Resized,
             body=_body(ResizeBody),
         ),
-        Route("GET", f"{one}/events", page.list_events, page.EventPage, read),
+        Route("GET", f"{one}/events", page.list_events, page.EventPage, read, params=page.PARAMS),
         Route(
             "GET",
             f"{one}/events/stream",
@@ -170,9 +204,10 @@ def _of_session() -> list[Route]:
             None,
             read,
             kind=Kind.EVENT_STREAM,
+            params=_CURSOR,
         ),
         # A WebSocket takes input, so whoever opens one must be allowed to control the session.
-        Route("GET", f"{one}/ws", websocket.attend, None, kind=Kind.WEBSOCKET),
+        Route("GET", f"{one}/ws", websocket.attend, None, kind=Kind.WEBSOCKET, params=_CURSOR),
     ]
 
 
@@ -181,18 +216,36 @@ def _of_terminal() -> list[Route]:
     read, one = Verb.READ, "/sessions/<session_id>"
     stream = screen_stream.stream_screen
     return [
-        Route("GET", f"{one}/screen", screen.get_screen, screen.ScreenView, read),
+        Route(
+            "GET",
+            f"{one}/screen",
+            screen.get_screen,
+            screen.ScreenView,
+            read,
+            params=screen.PARAMS,
+            others=(304,),
+            media=screen.MEDIA,
+        ),
         Route("GET", f"{one}/screen/stream", stream, None, read, kind=Kind.EVENT_STREAM),
         Route(
             "POST",
             f"{one}/keys",
             screen.write_keys,
             sessions.InputAccepted,
-            body=Body(KeysBody, decode_keys),
+            body=Body(Keys, decode_keys),
             status=202,
         ),
         Route("POST", f"{one}/wait", wait.wait, wait.WaitResult, read, body=_body(WaitBody)),
-        Route("GET", f"{one}/recording", recording.get_recording, None, read, kind=Kind.DOCUMENT),
+        Route(
+            "GET",
+            f"{one}/recording",
+            recording.get_recording,
+            None,
+            read,
+            kind=Kind.DOCUMENT,
+            params=recording.PARAMS,
+            media=(recording.MEDIA,),
+        ),
     ]
 
 
@@ -204,7 +257,15 @@ def _of_sandbox() -> list[Route]:
     view = SandboxView
     many = f"{DEFAULT}/sandboxes"
     return [
-        Route("GET", many, sandboxes.list_sandboxes, SandboxPage, read, of_sandbox=False),
+        Route(
+            "GET",
+            many,
+            sandboxes.list_sandboxes,
+            SandboxPage,
+            read,
+            of_sandbox=False,
+            params=sandboxes.PARAMS,
+        ),
         Route(
             "POST",
             many,
@@ -218,13 +279,30 @@ def _of_sandbox() -> list[Route]:
         Route("GET", SANDBOX, sandboxes.get_sandbox, view, read),
         Route("GET", f"{SANDBOX}/status", sandboxes.get_status, StatusView, read),
         Route("PUT", SANDBOX, sandboxes.update_sandbox, view, admin, body=_body(UpdateBody)),
-        Route("DELETE", SANDBOX, sandboxes.delete_sandbox, MessageView, admin, status=202),
+        Route(
+            "DELETE",
+            SANDBOX,
+            sandboxes.delete_sandbox,
+            MessageView,
+            admin,
+            status=202,
+            others=(200,),
+        ),
         Route("POST", f"{SANDBOX}/pause", sandboxes.pause_sandbox, PausedView, admin, memory),
         Route("POST", f"{SANDBOX}/resume", sandboxes.resume_sandbox, ResumedView, admin, memory),
         Route(
             "POST", f"{SANDBOX}/refresh", sandboxes.refresh_sandbox, RefreshedView, admin, refresh
         ),
-        Route("POST", f"{SANDBOX}/fork", sandboxes.fork_sandbox, ForkedView, admin, memory, 201),
+        Route(
+            "POST",
+            f"{SANDBOX}/fork",
+            sandboxes.fork_sandbox,
+            ForkedView,
+            admin,
+            memory,
+            201,
+            params=(IDEMPOTENCY_KEY,),
+        ),
     ]
 
 
@@ -260,7 +338,17 @@ def _of_named() -> list[Route]:
         Route("GET", one, named.get_named, info, Verb.READ, kind=plain),
         Route("DELETE", one, named.delete_named, None, status=204, kind=Kind.EMPTY),
         Route("GET", f"{one}/attach", attach.attach, None, kind=Kind.WEBSOCKET),
-        Route("GET", f"{one}/screen", screen.get_screen, screen.ScreenView, Verb.READ, kind=plain),
+        Route(
+            "GET",
+            f"{one}/screen",
+            screen.get_screen,
+            screen.ScreenView,
+            Verb.READ,
+            kind=plain,
+            params=screen.PARAMS,
+            others=(304,),
+            media=screen.MEDIA,
+        ),
         Route(
             "GET",
             f"{one}/screen/stream",
@@ -282,10 +370,20 @@ def routes() -> list[Route]:
         Route("GET", "/healthz", service.healthz, service.Health, None),
         Route("GET", "/readyz", service.readyz, service.Health, None),
         Route("GET", "/metadata", service.metadata, service.Metadata, None),
+        Route(
+            "GET",
+            "/openapi.json",
+            openapi.get_openapi,
+            None,
+            Verb.READ,
+            kind=Kind.DOCUMENT,
+            of_sandbox=False,
+            media=("application/json",),
+        ),
         Route("GET", f"{DEFAULT}/status", status.status, status.Status, Verb.READ),
     ]
     below_prefix = [
-        Route(r.method, prefix + r.path, r.handler, r.answer, r.verb, r.body, r.status, r.kind)
+        replace(r, path=prefix + r.path)
         for prefix in (SANDBOX, DEFAULT)
         for r in (*_of_session(), *_of_terminal())
     ]

@@ -27,6 +27,7 @@ from s0d.wire.sandbox import (
 from .auth import Verb
 from .call import Call, Reply
 from .errors import Forbidden
+from .params import Number, Text
 
 if TYPE_CHECKING:
     from s0d.supervisor import Sandbox
@@ -34,11 +35,17 @@ if TYPE_CHECKING:
 MAX_LIST: Final = 1000
 DEFAULT_LIST: Final = 50
 
+LIMIT: Final = Number("limit", 1, MAX_LIST, DEFAULT_LIST)
+OFFSET: Final = Number("offset", 0, 1 << 31, 0)
+STATUS: Final = Text("status", tuple(SandboxStatus))
+TEMPLATE_ID: Final = Text("template_id")
+PAUSED: Final = Text("paused", ("true", "false", "True", "False"))  # as Python says it, too
+PARAMS: Final = (LIMIT, OFFSET, STATUS, TEMPLATE_ID, PAUSED)
+
 
 async def list_sandboxes(call: Call) -> SandboxPage:
     """The oldest first."""
-    limit = call.number("limit", DEFAULT_LIST, 1, MAX_LIST) or DEFAULT_LIST
-    offset = call.number("offset", 0, 0, 1 << 31) or 0
+    limit, offset = call.number(LIMIT) or DEFAULT_LIST, call.number(OFFSET) or 0
     found = _matching(call)
     shown = [summarize(s.record, s.status) for s in found[offset : offset + limit]]
     return SandboxPage(shown, len(found), offset + limit < len(found))
@@ -114,11 +121,7 @@ def _view(sandbox: Sandbox) -> SandboxView:
 
 
 def _matching(call: Call) -> list[Sandbox]:
-    status, template, paused = (call.query.get(n) for n in ("status", "template_id", "paused"))
-    if status and status not in list(SandboxStatus):
-        raise InvalidRequest(f"status: must be one of {', '.join(SandboxStatus)}")
-    if paused and paused.lower() not in ("true", "false"):
-        raise InvalidRequest("paused: must be true or false")
+    status, template, paused = map(call.text, (STATUS, TEMPLATE_ID, PAUSED))
     found = [
         sandbox
         for sandbox in call.visible_sandboxes()

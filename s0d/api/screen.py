@@ -17,6 +17,7 @@ from s0d.wire.envelope import success, to_json
 from s0d.wire.terminal import KeysBody, TextItem
 
 from .call import Call
+from .params import Number, Text
 from .sessions import InputAccepted
 
 _TYPES: Final = {
@@ -25,6 +26,12 @@ _TYPES: Final = {
     "ansi": "text/plain; charset=utf-8",
     "html": "text/html; charset=utf-8",
 }
+MEDIA: Final = tuple(dict.fromkeys(t.partition(";")[0] for t in _TYPES.values()))[1:]
+FORMAT: Final = Text("format", tuple(_TYPES))
+LINES_ABOVE: Final = Number("scrollback", 0, SCROLLBACK, 0)
+IF_NONE_MATCH: Final = Text("If-None-Match", header=True)
+PARAMS: Final = (FORMAT, LINES_ABOVE, IF_NONE_MATCH)
+
 # What a browser shows of it runs nothing and loads nothing, whatever a program wrote.
 _HTML_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
@@ -59,15 +66,13 @@ class ScreenView(msgspec.Struct, kw_only=True):
 
 async def get_screen(call: Call) -> Response:
     """The screen, or 304 where `If-None-Match` holds its ETag."""
-    form = call.query.get("format") or "json"
-    if form not in _TYPES:
-        raise InvalidRequest(f"format: must be one of {', '.join(_TYPES)}")
-    scrollback = call.number("scrollback", 0, 0, SCROLLBACK) or 0
+    form = call.text(FORMAT) or "json"
+    scrollback = call.number(LINES_ABOVE) or 0
     session = call.session
     with call.sandbox.screens.looking(session) as screen:
         await screen.refresh()
         tag = _etag(screen.attempt_id, screen.seq)
-        if _matches(call.headers.get("If-None-Match"), tag):
+        if _matches(call.text(IF_NONE_MATCH), tag):
             return Response(b"", 304, headers={"etag": tag})
         view = await screen.look(scrollback)
     headers = {

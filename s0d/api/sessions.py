@@ -21,11 +21,19 @@ from s0d.wire.session import SessionView, UsageView
 from .auth import Verb
 from .call import Call, Reply
 from .errors import Forbidden
+from .params import Number, Text
 
 if TYPE_CHECKING:
     from s0d.supervisor import Session
 
 MAX_LIST: Final = 10_000
+
+LIMIT: Final = Number("limit", 1, MAX_LIST, MAX_LIST)
+CURSOR: Final = Text("cursor")
+NAME: Final = Text("name")
+PHASE: Final = Text("phase", tuple(Phase))
+LIST_PARAMS: Final = (LIMIT, CURSOR, NAME, PHASE)
+USAGE: Final = Text("usage")
 
 _POSITION = re.compile(r"([0-9]{1,20})\.(ses-[0-9a-f-]{12,36})\Z")
 
@@ -57,9 +65,9 @@ class Resized(msgspec.Struct):
 
 
 async def list_sessions(call: Call) -> SessionList:
-    limit = call.number("limit", MAX_LIST, 1, MAX_LIST) or MAX_LIST
+    limit = call.number(LIMIT) or MAX_LIST
     found = _matching(call)
-    if cursor := call.query.get("cursor"):
+    if cursor := call.text(CURSOR):
         position = _parse_position(cursor)
         found = [session for session in found if _position(session) > position]
     page = SessionList([session.view() for session in found[:limit]])
@@ -80,7 +88,7 @@ async def get_session(call: Call) -> SessionView:
     """With `?usage=true` also what its processes use: not always, since it may take a look at all
     of /proc."""
     view = call.session.view()
-    if call.query.get("usage") == "true":
+    if call.text(USAGE) == "true":
         usage = await call.session.usage()
         if usage is not None:
             cpu = round(usage.cpu_seconds, 3)
@@ -140,9 +148,7 @@ def _check_limits(call: Call, present: LimitsSpec | UnsetType) -> None:
 
 
 def _matching(call: Call) -> list[Session]:
-    name, phase = call.query.get("name"), call.query.get("phase")
-    if phase and phase not in list(Phase):
-        raise InvalidRequest(f"phase: must be one of {', '.join(Phase)}")
+    name, phase = call.text(NAME), call.text(PHASE)
     return [
         session
         for session in call.sandbox.sessions()

@@ -34,7 +34,7 @@ FILE_NAME: Final = "tokens.json"
 MAX_TOKENS: Final = 1000
 PREFIX: Final = "s0d_"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
+NAME: Final = "[A-Za-z0-9][A-Za-z0-9._@-]{0,62}"
 _FORMAT: Final = 1
 
 
@@ -145,9 +145,7 @@ class TokenFile:
         with self._changing() as contents:
             left = [token for token in contents.tokens if token.name != name]
             if len(left) == len(contents.tokens):
-                raise NotFound(
-                    f"there is no token {name}" if _NAME.match(name) else "no such token"
-                )
+                raise NotFound(f"there is no token {name}" if _is_name(name) else "no such token")
             contents.tokens = left
 
     @contextmanager
@@ -201,7 +199,7 @@ class TokenFile:
 
 
 def _check(name: str, sandboxes: Sequence[str] | None, expires_in: int | None) -> None:
-    if not _NAME.match(name):
+    if not _is_name(name):
         raise InvalidRequest(
             "name: 1 to 63 of letters, digits and . _ @ -, a letter or digit first"
         )
@@ -212,6 +210,10 @@ def _check(name: str, sandboxes: Sequence[str] | None, expires_in: int | None) -
         raise InvalidRequest("sandboxes: 1 to 1000 of them, or none given for all")
     if expires_in is not None and not 0 < expires_in < 1 << 31:
         raise InvalidRequest("expires: must be later than now, within 68 years")
+
+
+def _is_name(name: str) -> bool:
+    return re.fullmatch(NAME, name) is not None
 
 
 def _parse(path: Path, data: bytes) -> _Contents:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import re
 import uuid
+from typing import Final
 
-_SANDBOX = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
-_SESSION = re.compile(r"ses-[0-9a-f-]{12,36}\Z")
+SANDBOX: Final = "[a-z0-9][a-z0-9_-]{0,62}"
+SESSION: Final = "ses-[0-9a-f-]{12,36}"
+
+_SANDBOX = re.compile(SANDBOX)
+_SESSION = re.compile(SESSION)
 
 
 def is_sandbox_id(text: str) -> bool:
-    return _SANDBOX.match(text) is not None
+    return _SANDBOX.fullmatch(text) is not None
 
 
 def is_session_id(text: str) -> bool:
-    return _SESSION.match(text) is not None
+    return _SESSION.fullmatch(text) is not None
 
 
 def new_session_id() -> str:

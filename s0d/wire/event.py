@@ -10,12 +10,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 import pybase64
+from msgspec import UNSET, UnsetType
 
 from s0d.model.event import OUTPUT, PRIVATE_FIELDS, Event
 
 from .envelope import to_json
 from .times import rfc3339
+
+
+class EventView(msgspec.Struct, kw_only=True):
+    """Field for field the wire's Event, to be documented and read; `EventEncoder` writes it."""
+
+    seq: int
+    session_id: str
+    runtime_generation: int
+    attempt_id: str | UnsetType = UNSET
+    type: str
+    stream: str | UnsetType = UNSET
+    data_base64: str | UnsetType = UNSET
+    exit_code: int | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    signal: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    input_id: str | UnsetType = UNSET
+    eof: bool | UnsetType = UNSET
+    bytes: int | UnsetType = UNSET
+    rows: int | UnsetType = UNSET
+    cols: int | UnsetType = UNSET
+    delay_ms: int | UnsetType = UNSET
+    pid: int | UnsetType = UNSET
+    first: int | UnsetType = UNSET
+    last: int | UnsetType = UNSET
+    cpu_seconds: float | UnsetType = UNSET
+    occurred_at: str
 
 
 class EventEncoder:

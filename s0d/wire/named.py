@@ -22,7 +22,8 @@ MAX_SIZE: Final = 512
 MAX_GRACE_MS: Final = 60_000
 DEFAULT_ROWS, DEFAULT_COLS = 24, 80
 _KILL_SIGNALS: Final = ("TERM", "KILL", "INT", "HUP")
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+NAME: Final = "[a-z][a-z0-9-]{0,31}"
+_NAME = re.compile(NAME)
 # What a specification calls them, and what a client of this surface does.
 _SENT_AS: Final = {"command": "cmd", "cwd": "path"}
 
@@ -136,7 +137,7 @@ class NoBody(msgspec.Struct):
 
 def is_name(text: str) -> bool:
     """Can a session be reached by this name?"""
-    return _NAME.match(text) is not None
+    return _NAME.fullmatch(text) is not None
 
 
 def check_size(cols: int | None, rows: int | None, most: int = MAX_SIZE) -> None:

@@ -12,7 +12,7 @@ PREFIX: Final = "/v1/"
 CONTENT_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:s0d:problem:"
 # The same fault has another name on this surface.
-_CODES: Final = {"invalid_request": "validation_failed"}
+CODES: Final = {"invalid_request": "validation_failed"}
 
 
 def expects_problem(target: str, root_path: str = "") -> bool:
@@ -24,7 +24,7 @@ def expects_problem(target: str, root_path: str = "") -> bool:
 
 def code_of(error: S0dError) -> str:
     """The word that clients of this surface branch on."""
-    return _CODES.get(error.code, error.code)
+    return CODES.get(error.code, error.code)
 
 
 def problem_of(error: S0dError, status: int) -> bytes:

@@ -74,9 +74,14 @@ class ResizeBody(msgspec.Struct):
                 raise InvalidRequest(f"{name}: must be from 1 to {MAX_TERMINAL}, got {value}")
 
 
+def is_blank(body: bytes) -> bool:
+    """Nothing but what JSON takes for white space (RFC 8259, section 2)?"""
+    return not body.strip(b" \t\n\r")
+
+
 def decode(body: bytes, type: type[T], *, empty_is: T | None = None) -> T:
     """`body` as a `type`; an empty one as `empty_is` where that is given."""
-    if empty_is is not None and not body.strip():
+    if empty_is is not None and is_blank(body):
         return empty_is
     try:
         return msgspec.json.decode(body, type=type)

@@ -55,9 +55,13 @@ class KeysBody(msgspec.Struct):
                 raise InvalidRequest(f"input_id: at most {MAX_INPUT_ID_BYTES} bytes")
 
 
+Keys = list[str | TextItem] | KeysBody
+"""What may be sent: the bare array will do."""
+
+
 def decode_keys(body: bytes) -> KeysBody:
     """A `KeysBody`, also from the bare array."""
-    sent = decode(body, cast(type[KeysBody], list[str | TextItem] | KeysBody))
+    sent = decode(body, cast(type[KeysBody], Keys))
     return KeysBody(keys=sent) if isinstance(sent, list) else sent
 
 

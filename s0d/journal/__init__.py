@@ -69,7 +69,7 @@ from s0d.journal.inspect import Report, dump, owner, records, verify
 from s0d.journal.journal import Journal
 from s0d.journal.load import Damage
 from s0d.journal.record import GAP, Block, Entry, Limits, Record
-from s0d.journal.recovery import RecoveryReport
+from s0d.journal.recovery import RecoveryReport, is_set_aside
 from s0d.journal.repair import CannotRepair, repair
 from s0d.journal.syncer import Syncer
 
@@ -92,6 +92,7 @@ __all__ = [
     "Report",
     "Syncer",
     "dump",
+    "is_set_aside",
     "make_directory",
     "owner",
     "records",

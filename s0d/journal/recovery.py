@@ -202,8 +202,13 @@ def _make_room_aside(disk: Disk, directory: int) -> None:
         disk.unlink(directory, name)
 
 
+def is_set_aside(name: str) -> bool:
+    """Whether a file in a journal's directory is what recovery or a repair has kept of damage."""
+    return name.endswith((*_ASIDE_SUFFIXES, KEPT_SUFFIX))
+
+
 def _is_own(name: str) -> bool:
-    return name == "mark" or name.endswith((*_ASIDE_SUFFIXES, KEPT_SUFFIX, SUSPECT_SUFFIX))
+    return name == "mark" or is_set_aside(name) or name.endswith(SUSPECT_SUFFIX)
 
 
 def _estimate_ages(segment: Segment, now: float, wall_ns: int) -> None:

@@ -50,7 +50,8 @@ Directories (all 0700, the daemon's own)::
 
     STATE/lock                              held while a supervisor runs; names its holder
     STATE/sandboxes/ID/sandbox.json         the owner marker: identity, generation, configuration
-    STATE/sandboxes/ID/sessions/SES/        one session: session.json and journal/
+    STATE/sandboxes/ID/sessions/SES/        one session: session.json, journal/, and damaged/ where
+                                            it could not be rebuilt
     STATE/sandboxes/ID/execs/               commands that run now and are no sessions
     STATE/sandboxes/ID/trash/               deleted sessions on their way out
     STATE/roots/ID/                         the root directory of a sandbox that named none

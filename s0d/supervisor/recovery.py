@@ -63,13 +63,13 @@ def _stand_in(
     _tell(session_id, "is damaged and cannot be rebuilt", why)
     try:
         store.set_aside(session_id)
-        journal = store.create_journal(session_id, RetentionSpec(), syncer)
-        block = journal.append(_damaged_entries(why, generation))
+        entries = _damaged_entries(why, generation)
+        journal = store.create_journal(session_id, RetentionSpec(), syncer, entries)
+        record = _fold(session_id, None, journal)
     except (OSError, JournalError) as error:
         _tell(session_id, "cannot be set aside", error)
         return None
-    record = lifecycle.create(session_id, block.records[0])
-    lifecycle.apply(record, block.records[1])
+    assert record is not None
     return Found(record, journal)
 
 
@@ -89,7 +89,9 @@ def _tell(session_id: str, what: str, why: object) -> None:
 
 def _load(store: Store, session_id: str, syncer: Syncer, generation: int) -> Found | None:
     record = _snapshot(store, session_id)
-    if record is None and not store.has_journal(session_id):
+    if not store.has_journal(session_id):
+        if record is not None or store.has_remains(session_id):
+            raise ValueError("its journal is gone")
         store.discard(session_id)  # the daemon died before there was more than a directory
         return None
     retention = RetentionSpec() if record is None else record.spec.event_retention
@@ -102,6 +104,8 @@ def _load(store: Store, session_id: str, syncer: Syncer, generation: int) -> Fou
         raise
     if record is None or _is_half_deleted(record):
         journal.close(clean=False)
+        if record is None and store.has_remains(session_id):
+            raise ValueError("nothing is left of its journal")
         store.discard(session_id)
         return None
     retention = record.spec.event_retention

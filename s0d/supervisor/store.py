@@ -9,11 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from s0d.journal import Disk, Entry, Journal, Limits, Syncer, make_directory, write_atomically
+from s0d.journal import (
+    Disk,
+    Entry,
+    Journal,
+    Limits,
+    Syncer,
+    is_set_aside,
+    make_directory,
+    write_atomically,
+)
 from s0d.model.ids import is_session_id
 from s0d.model.sandbox import SandboxRecord
 from s0d.model.session import SessionRecord
@@ -101,21 +111,37 @@ class Store:
         )
 
     def set_aside(self, session_id: str) -> None:
-        """Keep what there is of a session that cannot be rebuilt, in a new directory of its name.
+        """Keep what there is of a session that cannot be rebuilt in `damaged/` of its directory.
 
-        Nothing is lost: the old directory is `damaged/` inside the new one, and goes with it.
+        Whatever interrupts it, nothing is lost, and the next call goes on.
         """
-        path, kept = self.session_path(session_id), os.path.join(self.trash, f"{session_id}.kept")
-        os.rename(path, kept)
-        make_directory(self.disk, path)
-        os.rename(kept, os.path.join(path, DAMAGED))
-        for directory in (path, self.sessions, self.trash):
+        path = self.session_path(session_id)
+        kept = os.path.join(path, DAMAGED)
+        make_directory(self.disk, kept)
+        # The record goes first: it means nothing without its journal.
+        for name in sorted(set(os.listdir(path)) - {DAMAGED}, reverse=True):
+            os.rename(os.path.join(path, name), os.path.join(kept, _free_name(kept, name)))
+        for directory in (kept, path):
             _sync_directory(self.disk, directory)
 
-    def create_journal(self, session_id: str, retention: RetentionSpec, syncer: Syncer) -> Journal:
-        """A new journal in a session's directory."""
+    def has_remains(self, session_id: str) -> bool:
+        """Whether there is anything that a creation, cut short, does not leave behind."""
+        path = self.session_path(session_id)
+        names = {*os.listdir(path), *_names_in(os.path.join(path, JOURNAL))}
+        return bool(names & {DAMAGED, RECORD}) or any(map(is_set_aside, names))
+
+    def create_journal(
+        self, session_id: str, retention: RetentionSpec, syncer: Syncer, first: Sequence[Entry]
+    ) -> Journal:
+        """A new journal with `first` in it in a session's directory; nothing is left on failure."""
         path = os.path.join(self.session_path(session_id), JOURNAL)
-        return Journal.create(self.disk, path, session_id, _limits(retention), syncer)
+        try:
+            return Journal.create(
+                self.disk, path, session_id, _limits(retention), syncer, first=first
+            )
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
 
     def has_journal(self, session_id: str) -> bool:
         return os.path.isdir(os.path.join(self.session_path(session_id), JOURNAL))
@@ -185,6 +211,21 @@ def remove_tree(path: str) -> None:
 
 def _limits(retention: RetentionSpec) -> Limits:
     return Limits(retention.max_bytes, retention.max_age_seconds)
+
+
+def _free_name(directory: str, name: str) -> str:
+    """`name`, with a number where it is taken."""
+    number, free = 0, name
+    while os.path.lexists(os.path.join(directory, free)):
+        number += 1
+        free = f"{name}.{number}"
+    return free
+
+
+def _names_in(directory: str) -> list[str]:
+    with contextlib.suppress(FileNotFoundError):
+        return os.listdir(directory)
+    return []
 
 
 def _read(path: str) -> bytes | None:

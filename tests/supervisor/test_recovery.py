@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 from s0d.journal import Block, Entry, Journal, JournalError
 from s0d.model.errors import StateDirectoryError, Unavailable
+from s0d.model.ids import new_session_id
 from s0d.model.session import Phase
 from s0d.supervisor import open_supervisor
+from tests.journal.disks import FailDisk, Stopped
 from tests.support.sessions import (
     create,
     follow_until,
@@ -121,6 +125,98 @@ async def test_a_session_that_cannot_be_rebuilt_is_shown_as_failed(state: Path) 
         await supervisor.default.session(broken.id).delete()
         assert [s.id for s in supervisor.default.sessions()] == [sound.id]
     assert not directory.exists()
+
+
+RUBBISH = b"rubbish" * 100
+
+
+class Interrupted(BaseException):
+    """The daemon ends here."""
+
+
+@pytest.fixture
+async def broken(state: Path) -> Path:
+    """A session's directory of which nothing can be read."""
+    async with open_supervisor(state) as supervisor:
+        session = await create(supervisor, shell("exit 0"))
+        await reach(session, Phase.EXITED)
+    directory = sandbox_path(state) / "sessions" / session.id
+    (directory / "session.json").write_bytes(RUBBISH)
+    for segment in (directory / "journal").glob("*.seg"):
+        segment.write_bytes(RUBBISH)
+    return directory
+
+
+async def check_kept(state: Path, broken: Path) -> None:
+    async with open_supervisor(state) as supervisor:
+        assert supervisor.default.session(broken.name).phase is Phase.FAILED
+    kept = [path.read_bytes() for path in (broken / "damaged").rglob("*") if path.is_file()]
+    assert kept.count(RUBBISH) == 2, "record and segment"
+
+
+@pytest.mark.parametrize("name", ["damaged", "journal", ".seg", "mark"])
+@pytest.mark.parametrize("operation", ["mkdir", "open", "fallocate", "pwrite", "writev", "fsync"])
+async def test_what_is_set_aside_on_a_full_disk_is_kept(
+    state: Path, broken: Path, operation: str, name: str
+) -> None:
+    disk = FailDisk()
+    disk.fail(operation, errno.ENOSPC, name=name, times=None)
+    async with open_supervisor(state, disk=disk):
+        pass
+    await check_kept(state, broken)
+
+
+@pytest.mark.parametrize("moves", range(6))
+async def test_what_is_set_aside_when_the_daemon_dies_is_kept(
+    state: Path, broken: Path, moves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, left = os.rename, moves
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        nonlocal left
+        if broken.name in str(arguments[0]):
+            if left == 0:
+                raise Interrupted
+            left -= 1
+        rename(*arguments, **options)
+
+    disk = FailDisk()
+    disk.fail("fsync", name=broken.name, stop=True, skip=moves)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", interrupted)
+        with pytest.raises((Interrupted, Stopped)):
+            async with open_supervisor(state, disk=disk):
+                pass
+    await check_kept(state, broken)
+
+
+@pytest.mark.parametrize("record", ["sound", "rubbish"])
+async def test_a_session_whose_journal_is_gone_is_shown_as_failed(state: Path, record: str) -> None:
+    async with open_supervisor(state) as supervisor:
+        session = await create(supervisor, shell("exit 0"))
+        await reach(session, Phase.EXITED)
+    directory = sandbox_path(state) / "sessions" / session.id
+    shutil.rmtree(directory / "journal")
+    if record == "rubbish":
+        (directory / "session.json").write_bytes(RUBBISH)
+    content = (directory / "session.json").read_bytes()
+    for _ in range(2):
+        async with open_supervisor(state) as supervisor:
+            failed = supervisor.default.session(session.id)
+            assert failed.phase is Phase.FAILED
+            assert ("session.failed", "state_damaged") in told(await read_events(failed))
+    assert (directory / "damaged" / "session.json").read_bytes() == content
+
+
+async def test_a_creation_that_was_never_answered_leaves_nothing(state: Path) -> None:
+    async with open_supervisor(state):
+        pass
+    sessions = sandbox_path(state) / "sessions"
+    (sessions / new_session_id()).mkdir()
+    (sessions / new_session_id() / "journal").mkdir(parents=True)
+    async with open_supervisor(state) as supervisor:
+        assert supervisor.default.sessions() == []
+    assert list(sessions.iterdir()) == []
 
 
 async def test_a_session_at_rest_is_not_written_to_until_it_is_used(state: Path) -> None:

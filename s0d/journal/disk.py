@@ -11,7 +11,7 @@ import errno
 import os
 import queue
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Protocol
 
@@ -19,6 +19,9 @@ import trio
 from outcome import Outcome, capture
 
 _FALLOC_FL_KEEP_SIZE = 1
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_SPARE = ".spare"
+_BLOCK = 4096
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
@@ -217,23 +220,46 @@ def make_directory(disk: Disk, path: str, *, sync: bool = True) -> None:
             disk.fsync(directory)
 
 
-def write_atomically(disk: Disk, path: str, name: str, data: bytes) -> None:
+def write_atomically(disk: Disk, path: str, name: str, data: bytes, *, spare: bool = False) -> None:
     """Replace the file ``name`` in the directory ``path``: it is old or new, never in between.
 
     Temporary file, fsync, rename, fsync of the directory: durable on return. On ``OSError`` the
     old file stands; a left-over ``NAME.tmp`` is replaced by the next call.
+
+    With ``spare`` room for the next call is kept in ``NAME.spare``: it may find the disk full.
     """
-    temporary = name + ".tmp"
     with opened_directory(disk, path) as directory:
         try:
-            with opened(disk, directory, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
-                write_fully(disk, fd, data, 0)
-                disk.fsync(fd)
-            disk.rename(directory, temporary, name)
-        except OSError:
-            _discard(disk, directory, temporary)
-            raise
-        disk.fsync(directory)
+            _replace(disk, directory, name, data)
+        except OSError as error:
+            if not spare or error.errno not in _NO_SPACE:
+                raise
+            _discard(disk, directory, name + _SPARE)
+            _replace(disk, directory, name, data)
+        if spare:
+            _keep_spare(disk, directory, name + _SPARE, len(data))
+
+
+def _keep_spare(disk: Disk, directory: int, name: str, size: int) -> None:
+    """Where there is no room else, there is that of the file that was just replaced."""
+    with (
+        suppress(OSError),
+        opened(disk, directory, name, os.O_WRONLY | os.O_CREAT) as fd,
+    ):
+        disk.fallocate(fd, 0, -(-size // _BLOCK) * _BLOCK)
+
+
+def _replace(disk: Disk, directory: int, name: str, data: bytes) -> None:
+    temporary = name + ".tmp"
+    try:
+        with opened(disk, directory, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+            write_fully(disk, fd, data, 0)
+            disk.fsync(fd)
+        disk.rename(directory, temporary, name)
+    except OSError:
+        _discard(disk, directory, temporary)
+        raise
+    disk.fsync(directory)
 
 
 def _discard(disk: Disk, directory: int, name: str) -> None:

@@ -50,6 +50,7 @@ Directories (all 0700, the daemon's own)::
 
     STATE/lock                              held while a supervisor runs; names its holder
     STATE/sandboxes/ID/sandbox.json         the owner marker: identity, generation, configuration
+    STATE/sandboxes/ID/sandbox.json.spare   room for the next marker, should the disk be full
     STATE/sandboxes/ID/sessions/SES/        one session: session.json, journal/, and damaged/ where
                                             it could not be rebuilt
     STATE/sandboxes/ID/execs/               commands that run now and are no sessions

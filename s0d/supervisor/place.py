@@ -87,7 +87,12 @@ def take_ownership(
     record = marker or SandboxRecord(sandbox_id, created_at_ns=time.time_ns())
     record.root = root or ""
     record.generation += 1
-    store.write_marker(record)
+    try:
+        store.write_marker(record)
+    except OSError as error:
+        raise StateDirectoryError(
+            f"{store.path}: the owner marker cannot be written: {error.strerror}"
+        ) from None
     return record
 
 

@@ -62,7 +62,8 @@ class Store:
         return None if data is None else msgspec.json.decode(data, type=SandboxRecord)
 
     def write_marker(self, record: SandboxRecord) -> None:
-        write_atomically(self.disk, self.path, MARKER, _encode(record))
+        """Replace the marker, durably; every start has to, also one on a full disk."""
+        write_atomically(self.disk, self.path, MARKER, _encode(record), spare=True)
 
     # -- sessions ----------------------------------------------------------------------------
 

@@ -395,6 +395,22 @@ def test_write_atomically_is_old_or_new_whatever_happens() -> None:
         assert content == b"new" * 500 or (content == b"old" * 300 and not acknowledged)
 
 
+@pytest.mark.parametrize("spare", [True, False])
+def test_write_atomically_keeps_room_for_the_next_time(spare: bool) -> None:
+    disk = SimDisk(capacity=50_000)
+    make_directory(disk, "/d")
+    write_atomically(disk, "/d", "marker", b"0" * 300, spare=spare)
+    with opened_directory(disk, "/d") as d, opened(disk, d, "filler", os.O_CREAT) as filler:
+        disk.fallocate(filler, 0, disk.capacity - disk.used())
+    for n in range(1, 4):
+        if not spare:
+            with pytest.raises(OSError, match="No space left"):
+                write_atomically(disk, "/d", "marker", b"%d" % n * 300)
+        else:
+            write_atomically(disk, "/d", "marker", b"%d" % n * 300, spare=True)
+            assert disk.files("/d")["marker"] == b"%d" % n * 300
+
+
 @pytest.mark.parametrize("name", [".seg", "mark", "/state", "/state/sessions"])
 def test_a_journal_that_cannot_be_made_durable_is_not_made(name: str) -> None:
     disk = FailDisk(SimDisk())

@@ -112,3 +112,15 @@ async def test_stop_and_delete_answer_on_a_full_disk(small_disk: Path) -> None:
         assert events[-1].type in ("session.stopped", "journal.stalled")
         exited = [e.seq for e in events if e.type == "attempt.exited"]
         assert exited[0] > max(e.seq for e in events if e.type == "output")
+
+
+async def test_it_starts_on_a_full_disk(small_disk: Path) -> None:
+    state = small_disk / "state"
+    async with open_supervisor(state) as supervisor:
+        session = await create(supervisor, spec_of("sleep", "1000"))
+        await reach(session, Phase.RUNNING)
+    for generation in (2, 3, 4):
+        fill(small_disk)
+        async with open_supervisor(state) as supervisor:
+            assert supervisor.default.generation == generation
+            await reach(supervisor.default.session(session.id), Phase.RUNNING)

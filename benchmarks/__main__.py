@@ -7,15 +7,34 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from . import commands, echoes, footprint, output, restarts
+from .command_line import command_line
 from .daemon import Daemon
-from .figures import SECTIONS as DELIVERY
-from .figures import Figure, median
+from .figure import Figure, median
 from .screens import screens
 
-SECTIONS = {**DELIVERY, "screens": screens}
+SECTIONS: dict[str, Callable[[Daemon, float], list[Figure]]] = {
+    "pipe": output.pipe,
+    "terminal": output.terminal,
+    "lines": output.lines,
+    "echo": echoes.echo,
+    "flooded": echoes.flooded,
+    "inputs": commands.inputs,
+    "creations": commands.creations,
+    "restart": restarts.full,
+    "restart-many": restarts.many,
+    "restart-running": restarts.running,
+    "rest": footprint.rest,
+    "pages": footprint.pages,
+    "written": footprint.written,
+    "thousand": footprint.thousand,
+    "command-line": command_line,
+    "screens": screens,
+}
 
 
 def main() -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 
@@ -38,6 +40,29 @@ def terminal_to_file(command: Sequence[str], directory: Path) -> float:
 
 def socket_echo(count: int) -> list[float]:
     """Seconds of each of so many round trips on a Unix socket, with a thread at the other end."""
+    return list(islice(_round_trips(), count))
+
+
+def socket_echo_beside(command: Sequence[str], directory: Path) -> list[float]:
+    """The same for as long as `cat` needs to put a command's output into a file."""
+    over = threading.Event()
+
+    def drain() -> None:
+        pipe_to_file(command, directory)
+        over.set()
+
+    thread = threading.Thread(target=drain)
+    thread.start()
+    times = []
+    for taken in _round_trips():
+        times.append(taken)
+        if over.wait(0.001):  # as seldom as a daemon answers
+            break
+    thread.join()
+    return times
+
+
+def _round_trips() -> Iterator[float]:
     near, far = socket.socketpair()
 
     def echo() -> None:
@@ -46,26 +71,40 @@ def socket_echo(count: int) -> list[float]:
 
     thread = threading.Thread(target=echo)
     thread.start()
-    times = []
-    for _ in range(count):
-        began = time.perf_counter()
-        near.sendall(b"0000000\n")
-        near.recv(4096)
-        times.append(time.perf_counter() - began)
-    near.close()
-    thread.join()
-    far.close()
-    return times
+    try:
+        while True:
+            began = time.perf_counter()
+            near.sendall(b"0000000\n")
+            near.recv(4096)
+            yield time.perf_counter() - began
+    finally:
+        near.close()
+        thread.join()
+        far.close()
 
 
-def synced_appends(count: int, directory: Path) -> float:
+def synced_appends(count: int, directory: Path, name: str = "appended") -> float:
     """Seconds for so many appends of 100 bytes, each made durable."""
-    with (directory / "appended").open("wb", buffering=0) as file:
+    with (directory / name).open("wb", buffering=0) as file:
         began = time.perf_counter()
         for _ in range(count):
             file.write(bytes(100))
             os.fdatasync(file.fileno())
         return time.perf_counter() - began
+
+
+def synced_side_by_side(count: int, files: int, directory: Path) -> float:
+    """The same to each of so many files, in as many threads."""
+    threads = [
+        threading.Thread(target=synced_appends, args=(count, directory, f"appended-{number}"))
+        for number in range(files)
+    ]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - began
 
 
 def synced_renames(count: int, directory: Path) -> float:
@@ -83,3 +122,18 @@ def synced_renames(count: int, directory: Path) -> float:
         taken = time.perf_counter() - began
         os.close(names)
     return taken
+
+
+def interpreter(*arguments: str) -> float:
+    """Seconds that a Python takes from its start to its end."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True)
+    return time.perf_counter() - began
+
+
+def resident(program: str) -> float:
+    """MB of a Python that has run a program."""
+    look = "print(open('/proc/self/statm').read().split()[1])"
+    command = [sys.executable, "-c", f"{program}\n{look}"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return int(done.stdout) * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -1,15 +1,15 @@
-"""A client that is no bottleneck: blocking sockets, the standard library, `wsproto` for frames."""
+"""A client that is no bottleneck: blocking sockets, one read an answer, `wsproto` for frames."""
 
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import re
 import socket
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,19 +19,12 @@ from wsproto.events import AcceptConnection, Event, Request, TextMessage
 
 ROOT = "/api/v1/sandboxes/local/sessions"
 TOKEN = "benchmark"  # on a socket that only this user can open
-_HEADERS = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+_HEADERS = f"Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
 _PATIENCE = 120.0
-_DATA = re.compile(rb'"data_base64":"([^"]*)"')
-_SEQ = re.compile(rb'"seq":(\d+)')
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_PATIENCE)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = open_socket(self._path)
+_RECEIVE = 256 << 10
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_END = b'"type":"attempt.exited"'
+_END_WITHIN = 4096
 
 
 def open_socket(path: str) -> socket.socket:
@@ -47,7 +40,7 @@ class Client:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._connection = _Connection(path)
+        self._socket = open_socket(path)
 
     def __enter__(self) -> Self:
         return self
@@ -58,21 +51,29 @@ class Client:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._connection.close()
+        self._socket.close()
 
     def raw(self, method: str, path: str = "", body: object = None) -> bytes:
         """The answer's body; raises `RuntimeError` for an error."""
-        sent = None if body is None else json.dumps(body)
-        self._connection.request(method, ROOT + path, sent, _HEADERS)
-        response = self._connection.getresponse()
-        data = response.read()
-        if response.status >= 300:
-            raise RuntimeError(f"{method} {path}: {response.status} {data[:300]!r}")
+        sent = b"" if body is None else json.dumps(body).encode()
+        length = f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n"
+        self._socket.sendall(_request(method, path, length if sent else "").encode() + sent)
+        head, data = _receive_head(self._socket)
+        parts, left = [data], _length(head) - len(data)
+        while left > 0:
+            parts.append(self._socket.recv(_RECEIVE))
+            left -= len(parts[-1])
+            if not parts[-1]:
+                raise RuntimeError(f"{method} {path}: the daemon hung up")
+        data = b"".join(parts)
+        if int(head[9:12]) >= 300:
+            raise RuntimeError(f"{method} {path}: {head[9:12]!r} {data[:300]!r}")
         return data
 
     def call(self, method: str, path: str = "", body: object = None) -> Any:
         """The answer's data."""
-        return json.loads(self.raw(method, path, body))["data"]
+        data = self.raw(method, path, body)
+        return json.loads(data)["data"] if data else None
 
     def create(self, command: Sequence[str], mode: str = "pipes", max_bytes: int = 1 << 30) -> str:
         """A session; its id."""
@@ -80,61 +81,141 @@ class Client:
         spec = {"command": command, "io": {"mode": mode}, "event_retention": retention}
         return str(self.call("POST", "", spec)["id"])
 
+    def input(self, session: str, number: int) -> bytes:
+        """Send the input of this number, durable once this returns; its bytes."""
+        line = b"%015d\n" % number
+        body = {"input_id": f"in-{number}", "data_base64": base64.b64encode(line).decode()}
+        self.call("POST", f"/{session}/inputs", body)
+        return line
+
     def wait_exited(self, session: str) -> None:
         """Until the session's process has ended."""
         while self.call("GET", f"/{session}")["phase"] not in ("exited", "failed"):
             time.sleep(0.005)
 
-    def pages(self, session: str) -> Output:
+    def pages(self, session: str, limit: int = 1000) -> Output:
         """All events, page by page."""
         output = Output()
-        while output.take(self.raw("GET", f"/{session}/events?limit=1000&after={output.last}")):
+        while output.take(self.raw("GET", f"/{session}/events?limit={limit}&after={output.last}")):
             pass
         return output
 
-    def stream(self, session: str) -> Output:
+    def stream(self, session: str, after: int = 0) -> Output:
         """All events by SSE, until the process has ended."""
-        output = Output()
+        output = Output(after)
         tail = b""
-        for part in self._chunks(f"{ROOT}/{session}/events/stream"):
+        for part in self.frames(session, after):
             whole, end, rest = (tail + part).rpartition(b"\n\n")
             tail = rest
             output.take(whole + end)
-            if b'"type":"attempt.exited"' in whole:
-                return output
+        return output
+
+    def frames(self, session: str, after: int = 0) -> Iterator[bytes]:
+        """The text of a stream in parts, up to the frame that says that the process has ended."""
+        last = b""
+        for part in _chunks(self.path, f"/{session}/events/stream?after={after}"):
+            last = (last + part[-_END_WITHIN:])[-_END_WITHIN:]
+            place = last.find(b"\n\n", last.find(_END)) + 2 if _END in last else 1
+            if place > 1:
+                yield part[: len(part) - len(last) + place]
+                return
+            yield part
         raise RuntimeError("the stream ended before the process did")
 
-    def _chunks(self, path: str) -> Iterator[bytes]:
-        connection = _Connection(self.path)
-        try:
-            connection.request("GET", path, headers=_HEADERS)
-            response = connection.getresponse()
-            while part := response.read1(1 << 20):
-                yield part
-        finally:
-            connection.close()
+
+def on_connections(path: str, count: int, run: Callable[[Client], None]) -> None:
+    """`run` on so many connections at once, each in a thread; raises what one of them raised."""
+
+    def connected(_: int) -> None:
+        with Client(path) as client:
+            run(client)
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(connected, range(count)))
+
+
+def _request(method: str, path: str, headers: str = "") -> str:
+    return f"{method} {ROOT}{path} HTTP/1.1\r\n{_HEADERS}{headers}\r\n"
+
+
+def _receive_head(connection: socket.socket) -> tuple[bytes, bytes]:
+    """An answer's head, and what came behind it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = connection.recv(_RECEIVE)
+        if not more:
+            raise RuntimeError("the daemon hung up")
+        data += more
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def _length(head: bytes) -> int:
+    found = _LENGTH.search(head)
+    return int(found[1]) if found else 0
+
+
+def _chunks(path: str, target: str) -> Iterator[bytes]:
+    """The parts of a chunked body as they arrive (RFC 9112, section 7.1)."""
+    with open_socket(path) as connection:
+        connection.sendall(_request("GET", target).encode())
+        head, data = _receive_head(connection)
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"{target}: {head[9:12]!r}")
+        left = -2  # of a chunk, the line's end behind it included; -2: its size comes
+        while True:
+            if left == -2:
+                line, found, rest = data.partition(b"\r\n")
+                if found:
+                    left, data = int(line, 16), rest
+                    if left == 0:
+                        return
+            if left > 0 and data:
+                yield data[:left]
+                left, data = max(0, left - len(data)), data[left:]
+            if left == 0 and len(data) >= 2:
+                left, data = -2, data[2:]
+                continue
+            more = connection.recv(_RECEIVE)
+            if not more:
+                return
+            data = data + more if data else more
 
 
 class Output:
     """Checks what comes: sequence numbers without a gap, and the checksum of all bytes."""
 
-    def __init__(self) -> None:
-        self.last = 0
+    def __init__(self, after: int = 0) -> None:
+        self.last = after
         self.size = 0
         self.checksum = 0
 
     def take(self, encoded: bytes) -> int:
-        """Count the events in a text; how many there were."""
-        numbers = _SEQ.findall(encoded)
-        for number in numbers:
-            if int(number) != self.last + 1:
-                raise RuntimeError(f"event {int(number)} came after {self.last}")
-            self.last += 1
-        for text in _DATA.findall(encoded):
-            data = pybase64.b64decode(text)
-            self.size += len(data)
-            self.checksum = zlib.crc32(data, self.checksum)
-        return len(numbers)
+        """Count the events in a text of whole ones; how many there were.
+
+        From one event to the next by `find`: what lies between is base64, and long.
+        """
+        count = 0
+        place = encoded.find(b'{"seq":')
+        while place >= 0:
+            count += 1
+            comma = encoded.index(b",", place)
+            number = int(encoded[place + 7 : comma])
+            if number != self.last + 1:
+                raise RuntimeError(f"event {number} came after {self.last}")
+            self.last = number
+            data = encoded.find(b'"data_base64":"', comma, comma + 400)
+            if data >= 0 and b"}" not in encoded[comma:data]:
+                place = encoded.index(b'"', data + 15)
+                self._add(pybase64.b64decode(memoryview(encoded)[data + 15 : place]))
+            else:
+                place = comma
+            place = encoded.find(b'{"seq":', place)
+        return count
+
+    def _add(self, data: bytes) -> None:
+        self.size += len(data)
+        self.checksum = zlib.crc32(data, self.checksum)
 
 
 class WebSocket:

@@ -7,7 +7,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +20,7 @@ from .client import TOKEN, Client
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PATIENCE = 60.0
+_LOOKS = 0.002
 
 
 class Daemon:
@@ -29,6 +33,8 @@ class Daemon:
         self._directory = tempfile.TemporaryDirectory(prefix="s0d-bench-")
         self.path = Path(self._directory.name)
         self.address = self.path / "api.sock"
+        self.turns = self.path / "turns"
+        """What a daemon that is watched tells its `Watchdog`."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -44,10 +50,12 @@ class Daemon:
         self.stop()
         self._directory.cleanup()
 
-    def start(self) -> float:
+    def start(self, *, watched: bool = False) -> float:
         """Start it; seconds until the first answer, which is the list of all sessions."""
         reading, writing = os.pipe()
-        command = [sys.executable, "-m", "s0d", "serve", "--state-dir", str(self.path / "state")]
+        program = ["benchmarks.watchdog", str(self.turns)] if watched else ["s0d"]
+        command = [sys.executable, "-m", *program]
+        command += ["serve", "--state-dir", str(self.path / "state")]
         command += ["--listen", f"unix:{self.address}", "--ready-fd", str(writing)]
         began = time.perf_counter()
         with (self.path / "log").open("ab") as log:
@@ -64,12 +72,12 @@ class Daemon:
             client.call("GET")
         return time.perf_counter() - began
 
-    def stop(self) -> float:
-        """The orderly end; seconds."""
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> float:
+        """The orderly end, or by another signal; seconds."""
         assert self._process is not None
         began = time.perf_counter()
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(by)
         self._process.wait(_PATIENCE)
         return time.perf_counter() - began
 
@@ -80,14 +88,34 @@ class Daemon:
     @property
     def cpu(self) -> float:
         """Seconds of CPU time so far (proc(5), utime and stime)."""
-        assert self._process is not None
-        text = Path(f"/proc/{self._process.pid}/stat").read_text()
+        text = (self._proc / "stat").read_text()
         fields = text.rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
     @property
     def resident(self) -> float:
         """Resident memory in MB."""
+        return int((self._proc / "statm").read_text().split()[1]) * _PAGE / 1e6
+
+    @contextmanager
+    def peak(self) -> Iterator[list[float]]:
+        """A list whose one item is, in the end, the most memory that was resident inside (MB)."""
+        most = [self.resident]
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(_LOOKS):
+                most[0] = max(most[0], self.resident)
+
+        looker = threading.Thread(target=look)
+        looker.start()
+        try:
+            yield most
+        finally:
+            over.set()
+            looker.join()
+
+    @property
+    def _proc(self) -> Path:
         assert self._process is not None
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
-        return pages * _PAGE / 1e6
+        return Path(f"/proc/{self._process.pid}")

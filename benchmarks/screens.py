@@ -15,7 +15,7 @@ from s0d.terminal import Screen
 
 from .client import Client, WebSocket
 from .daemon import Daemon
-from .figures import Figure
+from .figure import Figure
 
 _LINE = "b'line %d of a flood\\n' % n"
 _COLOURED = "b'\\x1b[1;3%dmline %d of a flood\\x1b[0m\\x1b[K\\n' % (n % 8, n)"

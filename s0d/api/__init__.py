@@ -24,6 +24,9 @@ module         holds
 `origin`       is this Host ours, is this Origin foreign (DNS rebinding, cross-site requests)
 `gate`         the ASGI layer in front of the application: request id, edge checks, drain
 `routes`       a route as data, and the table of all of them
+`watch`        every request counted, in the access log and in the audit log
+`loop`         how long the loop's turns are
+`metrics`      `/metrics`, for Prometheus
 `params`       what a route takes beside path and body
 `openapi`      `/openapi.json`, made of the table and of the types that serve
 `call`         one request on its way to a handler: path, query and body resolved and checked

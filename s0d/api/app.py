@@ -44,6 +44,7 @@ from .origin import Edge
 from .page import EventPage
 from .routes import Body, Kind, Route, routes
 from .streams import Streams
+from .watch import Watch
 from .workarounds import Application
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ class Api:
 
     def __init__(self, supervisor: Supervisor, config: ApiConfig) -> None:
         self.streams = Streams()
+        self.watch = Watch(access_log=config.access_log)
         budget = Budget(config.max_bodies)
-        self._app = _application(supervisor, config, self.streams, budget)
+        app = _application(supervisor, config, self.streams, budget, self.watch)
+        self._app = self.watch.observed(app)
         self._mcp = McpEndpoint(self._app, config, budget)
         self._gate = Gate(
             self._route,
@@ -74,6 +77,7 @@ class Api:
             ),
             config.max_body,
             lambda: refusal(supervisor, self.streams),
+            self.watch,
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -106,7 +110,7 @@ def make_app(supervisor: Supervisor, config: ApiConfig) -> Api:
 
 
 def _application(
-    supervisor: Supervisor, config: ApiConfig, streams: Streams, budget: Budget
+    supervisor: Supervisor, config: ApiConfig, streams: Streams, budget: Budget, watch: Watch
 ) -> Application:
     app = Application("s0d", static_folder=None)
     app.url_map.strict_slashes = True
@@ -118,7 +122,7 @@ def _application(
     app.request_class = request_class(budget)
     for route in routes():
         endpoint = f"{route.method} {route.path}"
-        view = _view(route, supervisor, config, streams)
+        view = _view(route, supervisor, config, streams, watch)
         if route.kind is Kind.WEBSOCKET:
             app.add_websocket(route.path, endpoint, view)
         else:
@@ -127,21 +131,26 @@ def _application(
     return app
 
 
-def _view(route: Route, supervisor: Supervisor, config: ApiConfig, streams: Streams) -> Any:
+def _view(
+    route: Route, supervisor: Supervisor, config: ApiConfig, streams: Streams, watch: Watch
+) -> Any:
     def call(asked: Any, path: dict[str, str]) -> Call:
-        problem = asked.scope["state"]["problem"]
+        state = asked.scope["state"]
+        problem = state["problem"]
+        state["route"], state["about"] = route, path
         made = Call(
             supervisor,
             config,
             streams,
             asked.args,
             asked.headers,
+            watch,
             problem,
             params=route.params,
             **path,
         )
         if route.verb is not None:
-            principal = asked.scope["state"]["principal"]
+            principal = state["principal"]
             made.authorize(principal, route.verb, of_sandbox=route.of_sandbox)
         return made
 

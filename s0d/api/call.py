@@ -18,6 +18,7 @@ from .auth import Principal, Verb
 from .config import ApiConfig
 from .params import AFTER, IDEMPOTENCY_KEY, LAST_EVENT_ID, MAX_KEY, Number, Param, Text
 from .streams import Streams
+from .watch import Watch
 
 if TYPE_CHECKING:
     from s0d.supervisor import Sandbox, Session, Supervisor
@@ -49,6 +50,7 @@ class Call:
     streams: Streams
     query: Query
     headers: Mapping[str, str]
+    watch: Watch
     problem: bool = False
     sandbox_id: str | None = None
     session_id: str | None = None

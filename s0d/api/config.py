@@ -62,6 +62,7 @@ class ApiConfig:
     insecure_without_token: bool = False
     uids: Collection[int] = ()  # users whose Unix socket connections need no token
     own_processes: Collection[str] = ()  # sandboxes whose own processes may come by that socket
+    access_log: bool = True
     max_failures: int = 10  # different wrong tokens a minute and source
     hosts: Collection[str] = ()  # names in Host beyond loopback and what is listened on
     origins: Collection[str] = ()  # web pages that may call, as scheme://host[:port]

@@ -23,6 +23,7 @@ from .auth import Authenticator, Peer, Principal
 from .errors import NotFound, RequestTooLarge, answer_of, status_of
 from .failures import network_of
 from .origin import Edge
+from .watch import Watch
 
 ALIVE: Final = "/healthz"  # answered whatever the state
 READY: Final = "/readyz"
@@ -47,12 +48,14 @@ class Gate:
         authenticator: Authenticator,
         max_body: int,
         refusal: Callable[[], str | None],
+        watch: Watch | None = None,
     ) -> None:
         self._app = app
         self._edge = edge
         self._authenticator = authenticator
         self._max_body = max_body
         self._refusal = refusal
+        self._watch = Watch() if watch is None else watch
         self._revocable: dict[trio.CancelScope, Principal] = {}
         self._admitted = Change()
 
@@ -67,6 +70,7 @@ class Gate:
         try:
             path = self._check(scope)
         except S0dError as error:
+            self._watch.refused(scope, error)
             await refuse(scope, receive, send, error)
         else:
             await self._admit({**scope, "path": path}, receive, send)

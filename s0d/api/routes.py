@@ -44,6 +44,7 @@ from s0d.wire.terminal import Keys, WaitBody, decode_keys
 from . import (
     attach,
     exec,
+    metrics,
     named,
     openapi,
     page,
@@ -371,6 +372,16 @@ def routes() -> list[Route]:
         Route("GET", "/readyz", service.readyz, service.Health, None),
         Route("GET", "/metadata", service.metadata, service.Metadata, None),
         Route(
+        Route(
+            "GET",
+            "/metrics",
+            metrics.get_metrics,
+            None,
+            Verb.READ,
+            kind=Kind.DOCUMENT,
+            of_sandbox=False,
+            media=(metrics.MEDIA,),
+        ),
             "GET",
             "/openapi.json",
             openapi.get_openapi,

@@ -28,6 +28,7 @@ from .auth import Peer
 from .config import Address, ApiConfig
 from .connection import Connection, hypercorn_config
 from .listeners import address_of, open_listeners
+from .loop import observed
 from .peers import examined
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def serve_api(
     shutdown = trio.Event() if shutdown is None else shutdown
     close = shutdown if close is None else close
     api = make_app(supervisor, config)
-    async with open_listeners(config.listen) as listeners:
+    async with open_listeners(config.listen) as listeners, observed(api.watch.loop_busy):
         server = _Server(api, config, supervisor)
         async with trio.open_nursery() as nursery:
             acceptor = await nursery.start(server.accept, listeners)
@@ -90,6 +91,8 @@ class _Server:
         self._connections: set[Connection] = set()
         self._peers: Counter[Hashable] = Counter()
         self._empty = trio.Event()
+        self._watch = api.watch
+        self._watch.connections = lambda: len(self._connections)
         self._refused = 0
         self._quiet_until = 0.0
 
@@ -167,6 +170,7 @@ class _Server:
     def _complain(self, everyone: int, of_peer: int) -> None:
         """Log a refusal, but not each one of a flood."""
         self._refused += 1
+        self._watch.connections_refused += 1
         if trio.current_time() >= self._quiet_until:
             log.warning(
                 "%d connections refused: %d open, %d of the peer", self._refused, everyone, of_peer

@@ -108,7 +108,8 @@ def _become_daemon(log_fd: int, ready_fd: int) -> None:
     for source, standard in ((null, 0), (log_fd, 1), (log_fd, 2)):
         os.dup2(source, standard)
     os.set_inheritable(ready_fd, True)
-    command = [sys.executable, "-P", "-m", "s0d", "serve", "--ready-fd", str(ready_fd)]
+    command = [sys.executable, "-P", "-m", "s0d", "serve", "--no-access-log"]
+    command += ["--ready-fd", str(ready_fd)]
     os.execv(sys.executable, command)
 
 

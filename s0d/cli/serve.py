@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info"
 )
+@click.option(
+    "--no-access-log",
+    "access_log",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="No line for each request.",
+)
 @click.option("--ready-fd", type=int, hidden=True, help="A newline goes here when we serve.")
 @click.pass_context
 def serve(

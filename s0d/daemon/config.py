@@ -34,6 +34,7 @@ class Config:
     `claim_cgroup`, `registry` and `nofile_soft` are for a daemon that has its process for itself:
     whether it may move into a cgroup of its own; the attempts' children, which its reaper leaves
     alone; the soft limit of descriptors that it had before it raised its own (None: it did not).
+    `access_log`: a line for each request in the log.
     `run_as`: `USER` or `USER:GROUP` that sessions run as; None for the daemon's own user.
     """
 
@@ -48,6 +49,7 @@ class Config:
     registry: ChildRegistry = field(default_factory=ChildRegistry)
     nofile_soft: int | None = None
     run_as: str | None = None
+    access_log: bool = True
 
     def check(self) -> None:
         """Raise `InvalidRequest` for what could not be served."""
@@ -63,7 +65,12 @@ class Config:
         """The API's part, with what is really listened on."""
         one = StaticTokens.one(self.token) if self.token else StaticTokens()
         made = TokenFile(self.state_dir / TOKENS)
-        return ApiConfig(listen=listen, tokens=AllTokens(one, made), token_file=made)
+        return ApiConfig(
+            listen=listen,
+            tokens=AllTokens(one, made),
+            token_file=made,
+            access_log=self.access_log,
+        )
 
 
 def resolve(
@@ -76,6 +83,7 @@ def resolve(
     reset_copied_sessions: bool = False,
     cgroups: bool = True,
     run_as: str | None = None,
+    access_log: bool = True,
 ) -> Config:
     """The configuration that flags and environment mean; any `listen` replaces both defaults.
 
@@ -92,6 +100,7 @@ def resolve(
         cgroups=cgroups,
         claim_cgroup=cgroups,
         run_as=run_as,
+        access_log=access_log,
         token=find_token(state, environ),
     )
     config.check()

@@ -6,9 +6,13 @@ escaped, tracebacks too: a session's name cannot forge a line.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import logging
+import queue
 import sys
+import threading
 import time
 from typing import Any, Final, TextIO
 
@@ -18,6 +22,7 @@ _STANDARD: Final = frozenset(
 )
 _TALKATIVE: Final = ("mcp",)
 """Packages that tell at `info` of every request."""
+_OF_REQUESTS: Final = ("s0d.access", "s0d.audit")
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -26,9 +31,57 @@ def configure(format: str, level: str, stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    aside = Aside(handler)
+    atexit.register(aside.close)
+    for name in _OF_REQUESTS:
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [aside], False
     logging.captureWarnings(True)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+
+
+class Aside(logging.Handler):
+    """Writes by a thread: a line a request must not hold up the loop where nobody reads the log.
+
+    At most `room` lines wait; of those beyond it is said how many there were.
+    """
+
+    def __init__(self, target: logging.Handler, room: int = 10_000) -> None:
+        super().__init__()
+        self._target = target
+        self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(room)
+        self._dropped = 0
+        self._thread: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+            self._thread.start()
+        try:
+            self._queue.put_nowait(record)
+        except queue.Full:
+            self._dropped += 1
+
+    def close(self) -> None:
+        """Write what waits, for a second at most."""
+        if self._thread is not None:
+            with contextlib.suppress(queue.Full):
+                self._queue.put(None, timeout=1)
+            self._thread.join(1)
+            self._thread = None
+        super().close()
+
+    def _run(self) -> None:
+        while (record := self._queue.get()) is not None:
+            self._target.handle(record)
+            if self._dropped and self._queue.empty():
+                dropped, self._dropped = self._dropped, 0
+                said = logging.LogRecord(
+                    "s0d.log", logging.WARNING, "", 0, "lines of the log were dropped", (), None
+                )
+                said.__dict__["lines"] = dropped
+                self._target.handle(said)
 
 
 class TextFormatter(logging.Formatter):

@@ -10,6 +10,7 @@ from typing import Protocol
 import trio
 
 from s0d.journal.errors import JournalError
+from s0d.model.histogram import Histogram
 
 RETRY = 1.0
 """Seconds between two attempts on a failing disk while nobody waits."""
@@ -40,6 +41,8 @@ class Syncer:
         self._wake = trio.Event()
         self._armed = float("inf")  # when the task will look anyway
         self._stopped = False
+        self.rounds = Histogram()
+        """How long the rounds took, in seconds, waiting for their turn included."""
 
     def request(self, member: Member, *, urgent: bool, delay: float | None = None) -> None:
         """Have a journal synced: at once, or within ``delay`` (default: the interval)."""
@@ -68,11 +71,16 @@ class Syncer:
                 while True:
                     await self._until_due()
                     for member in self._take_due():
-                        nursery.start_soon(member.sync_round, self._limiter)
+                        nursery.start_soon(self._round, member)
         finally:
             self._stopped = True
             for member in self._urgent:
                 member.abandon_sync(JournalError("the syncer has stopped"))
+
+    async def _round(self, member: Member) -> None:
+        began = trio.current_time()
+        await member.sync_round(self._limiter)
+        self.rounds.observe(trio.current_time() - began)
 
     async def _until_due(self) -> None:
         # Starting the rounds from the next schedule on lets all who come in this one join.

@@ -14,6 +14,7 @@ module         holds
 `parse`        from what a client sends to a specification: defaults, bounds, errors
 `signals`      signal names and numbers as clients write them
 `event`        what an event is, and the names of all event types
+`histogram`    how long things took, counted by bound
 `session`      the record of a session: what the fold of its events amounts to
 `lifecycle`    the table (phase, event) -> phase, and `apply(record, event)`
 `restart`      the restart decision: policy, window, backoff

@@ -24,6 +24,7 @@ module          owns
 `exec`          commands that are no sessions: owned, ended with their caller
 `notes`         files that name their trees, for the next daemon
 `replay`        what a client that attaches is sent first, and what a slow one missed
+`counts`        what has happened since the start, for who publishes it
 `meter`         how much output a session has written
 `seats`         who is attached, until one takes over
 `named`         sessions by name: arbitrated, looked up, replaced

@@ -65,6 +65,7 @@ class Actor:
             generation=lambda: host.generation,
             on_control=self._on_control,
             clock=host.clock,
+            counts=host.counts,
         )
         self._host = host
         self._clock = host.clock

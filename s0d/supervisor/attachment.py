@@ -19,8 +19,10 @@ class Attachment:
 
     def __enter__(self) -> Cursor:
         self._session.attachments += 1
+        self._session.watching.add(self._cursor)
         return self._cursor.__enter__()
 
     def __exit__(self, *exc: object) -> None:
+        self._session.watching.discard(self._cursor)
         self._cursor.close()
         self._session.detached()

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 
 import trio
@@ -31,6 +32,7 @@ from s0d.process.spawner import Spawner
 from s0d.process.status import ExitStatus
 from s0d.process.tree import EndReport, Tree, Usage, nothing
 
+from .counts import Counts
 from .launch import LaunchPlan
 
 log = logging.getLogger("s0d.host")
@@ -81,6 +83,7 @@ class ProcessHost:
         nofile_soft: int | None = None,
     ) -> None:
         self.boot_id = boot_id()
+        self.counts = Counts()
         self._spawner = spawner
         self._environment = dict(environment)
         self._home = home
@@ -103,9 +106,12 @@ class ProcessHost:
             run_as=self._run_as,
             cgroup=None if cgroup is None else cgroup.path,
         )
+        began = time.perf_counter()
         try:
             process = await self._spawner.spawn(request)
-        except BaseException:
+            self.counts.spawn.observe(time.perf_counter() - began)
+        except BaseException as error:
+            self.counts.spawn_errors += isinstance(error, SpawnError)
             if cgroup is not None:
                 _remove(cgroup)
             raise

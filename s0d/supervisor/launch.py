@@ -18,6 +18,7 @@ from s0d.process.status import ExitStatus
 from s0d.process.tree import EndReport, Usage, nothing
 
 from .clock import RuntimeClock
+from .counts import Counts
 
 Emit = Callable[[list[bytes]], Awaitable[None]]
 
@@ -47,8 +48,10 @@ class Pump(Protocol):
 
 
 class Input(Protocol):
-    """The bounded queue in front of the child's standard input."""
+    """The bounded queue in front of the child's standard input; `pending` are its bytes."""
 
+    @property
+    def pending(self) -> int: ...
     def check(self, size: int, eof: bool = False) -> None: ...
     def put_nowait(self, data: bytes, eof: bool = False) -> None: ...
     async def run(self) -> None: ...
@@ -121,6 +124,11 @@ class Host(Protocol):
     @property
     def clock(self) -> RuntimeClock:
         """Stands still while the sandbox is frozen."""
+        ...
+
+    @property
+    def counts(self) -> Counts:
+        """Where what happens is counted."""
         ...
 
     def awake(self) -> AbstractAsyncContextManager[bool]:

@@ -22,6 +22,7 @@ from s0d.model.session import SessionRecord
 from s0d.model.spec import SessionSpec
 
 from .clock import RuntimeClock
+from .counts import Counts
 from .meter import OutputMeter
 
 _FIRST_RETRY: Final = 0.05
@@ -52,6 +53,7 @@ class Recorder:
         generation: Callable[[], int],
         on_control: Callable[[], None],
         clock: RuntimeClock,
+        counts: Counts | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._record = record
@@ -59,6 +61,7 @@ class Recorder:
         self._generation = generation
         self._on_control = on_control
         self._clock = clock
+        self._counts = Counts() if counts is None else counts
         self._now_ns = now_ns
         self.control_seq = record.seq
         self.error: str | None = None
@@ -83,6 +86,7 @@ class Recorder:
         )
         for record in block.records:
             lifecycle.apply(self._record, record)
+            self._counts.control(record.type, record.fields)
             if record.type in lifecycle.ACTIVITY:
                 self.last_activity = self._clock.time()
         self.control_seq = block.last
@@ -104,7 +108,9 @@ class Recorder:
             ]
         )
         lifecycle.apply(self._record, block.records[-1])
+        before = self.meter.total
         self.meter.wrote(block.records, self._journal)
+        self._counts.output(len(block.records), self.meter.total - before)
         self.last_activity = self._clock.time()
         return block.last
 

@@ -21,6 +21,7 @@ from s0d.model.sandbox import SandboxConfig, SandboxRecord, SandboxStatus
 from s0d.model.spec import SessionSpec
 
 from .clock import RuntimeClock
+from .counts import Counts
 from .exec import Execs
 from .expiry import Expiry
 from .host import ProcessHost
@@ -94,6 +95,10 @@ class Sandbox:
         return self._host.boot_id
 
     def check(self, spec: SessionSpec) -> None:
+    @property
+    def counts(self) -> Counts:
+        return self._host.counts
+
         if spec.limits:
             self._host.check_limits(spec.limits)
 

@@ -47,6 +47,7 @@ class Session:
         self.record = record
         self.journal = journal
         self.attachments = 0
+        self.watching: set[Cursor] = set()
         self._host = host
         self._actor = Actor(record, journal, host)
         self.run = self._actor.run
@@ -72,6 +73,22 @@ class Session:
         """How much output it has written."""
         return self._actor.recorder.meter
 
+    @property
+    def journal_error(self) -> str | None:
+        """Why the journal cannot be written at the moment."""
+        return self._actor.recorder.error
+
+    @property
+    def queued_input(self) -> int:
+        """Bytes of input that were accepted and not yet written to the process."""
+        launch = None if self._actor.attempt is None else self._actor.attempt.launch
+        return 0 if launch is None else launch.input.pending
+
+    @property
+    def lag(self) -> int:
+        """How many events the slowest of those who look on is behind."""
+        return max((self.journal.latest - cursor.position for cursor in self.watching), default=0)
+
     def view(self) -> SessionView:
         """The session as clients see it."""
         return view_session(
@@ -81,7 +98,7 @@ class Session:
             earliest=self.journal.earliest,
             latest=self.journal.latest,
             attachments=self.attachments,
-            journal_error=self._actor.recorder.error,
+            journal_error=self.journal_error,
         )
 
     async def usage(self) -> Usage | None:

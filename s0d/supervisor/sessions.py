@@ -120,6 +120,7 @@ class Sessions:
         except (OSError, JournalError) as error:
             raise Unavailable(f"the session cannot be stored: {error}") from None
         record = lifecycle.create(session_id, Record(1, *first[:5]))
+        self._host.counts.control(first.type, first.fields)
         session = Session(record, journal, self._host)
         self.adopt(session)
         session.begin()

@@ -65,6 +65,7 @@ class Supervisor:
 
     registry: Registry
     host: ProcessHost
+    syncer: Syncer
 
     def __init__(self) -> None:
         self.ownership = Ownership("proc", None, (), (SWITCHED_OFF,))
@@ -189,7 +190,7 @@ async def _start(
     host = ProcessHost(
         spawner, environment, home, run_as=target.identity, nofile_soft=options.nofile_soft
     )
-    supervisor.host = host
+    supervisor.host, supervisor.syncer = host, syncer
     place = Place(
         state_dir, options.disk, host, syncer, options.root or target.root, target.identity
     )

@@ -179,6 +179,7 @@ def test_what_needs_a_token_says_so_and_which_role() -> None:
     public = {path for (_, path), o in operations().items() if o.get("security") == []}
     assert public == {"/healthz", "/readyz", "/metadata"}
     assert operations()["DELETE", "/api/v1/sandboxes/{sandbox_id}"]["x-role"] == "admin"
+    assert operations()["GET", "/metrics"]["x-role"] == "viewer"
     assert operations()["GET", "/api/v1/sessions"]["x-role"] == "viewer"
 
 

@@ -21,6 +21,7 @@ from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
 from s0d.process.tree import EndReport, Usage
 from s0d.supervisor.clock import RuntimeClock
+from s0d.supervisor.counts import Counts
 from s0d.supervisor.launch import LaunchPlan
 from s0d.supervisor.recorder import first_entry
 from s0d.supervisor.session import Session
@@ -77,6 +78,8 @@ class MemoryJournal:
 
 class FakeInput:
     """Takes everything, until it is closed."""
+
+    pending = 0
 
     def __init__(self) -> None:
         self.taken: list[tuple[bytes, bool]] = []
@@ -193,6 +196,8 @@ class FakeLaunch:
 
 class FakeHost:
     """The sandbox: remembers every launch and when it was (Trio's clock)."""
+
+    counts = Counts()
 
     id = "local"
     generation = 1

@@ -94,11 +94,11 @@ class Sandbox:
     def boot_id(self) -> str:
         return self._host.boot_id
 
-    def check(self, spec: SessionSpec) -> None:
     @property
     def counts(self) -> Counts:
         return self._host.counts
 
+    def check(self, spec: SessionSpec) -> None:
         if spec.limits:
             self._host.check_limits(spec.limits)
 

@@ -372,7 +372,6 @@ def routes() -> list[Route]:
         Route("GET", "/readyz", service.readyz, service.Health, None),
         Route("GET", "/metadata", service.metadata, service.Metadata, None),
         Route(
-        Route(
             "GET",
             "/metrics",
             metrics.get_metrics,
@@ -382,6 +381,7 @@ def routes() -> list[Route]:
             of_sandbox=False,
             media=(metrics.MEDIA,),
         ),
+        Route(
             "GET",
             "/openapi.json",
             openapi.get_openapi,

@@ -29,7 +29,7 @@ from s0d.supervisor.replay import (
     replay_none,
     replay_screen,
 )
-from s0d.wire.attach import AttachStart, Reason, Role, What, accepted
+from s0d.wire.attach import AttachStart, Reason, Role, What, accepted, frame
 
 from .call import Call
 from .duplex import Duplex, Patience
@@ -64,8 +64,8 @@ async def _serve(call: Call, duplex: Duplex, start: AttachStart) -> End:
     sandbox = call.sandbox
     with ExitStack() as stack:
         async with sandbox.awake():
-            session = call.named
-            client = _Client(sandbox, session, duplex, start.role or Role.INTERACTIVE)
+            session = call.session if call.session_name is None else call.named
+            client = _Client(sandbox, session, duplex, start)
             client.take_size(start)
             replay, cursor = await _enter(stack, sandbox, session, start)
         takeover = start.role is Role.TAKEOVER
@@ -83,6 +83,7 @@ async def _serve(call: Call, duplex: Duplex, start: AttachStart) -> End:
             )
         )
         transcript = Transcript(session, cursor, replay, duplex, call.streams, client.own)
+        transcript.attempts = bool(start.attempts)
         return await _first(transcript.send, lambda: duplex.take(client), lambda: _taken_over(lost))
 
 
@@ -144,9 +145,10 @@ class _Client:
     sandbox: Sandbox
     session: Session
     duplex: Duplex
-    role: Role
+    start: AttachStart
 
     def __post_init__(self) -> None:
+        self._number = 1 if self.start.input_from is None else self.start.input_from
         self.own: set[int] = set()
         """Its own resizes, of which it need not be told."""
         self._patience = Patience()
@@ -165,7 +167,7 @@ class _Client:
         """Give the terminal the client's size, where it is one to be given."""
         rows, cols = self.size
         wanted = start.rows or rows, start.cols or cols
-        if self.role is Role.VIEWER or not rows or not is_live(self.session):
+        if self.start.role is Role.VIEWER or not rows or not is_live(self.session):
             return
         try:
             self._resize(*wanted)
@@ -174,11 +176,21 @@ class _Client:
 
     async def input(self, data: bytes, *, eof: bool = False) -> None:
         self._check_role()
-        await self._patience.put(lambda: self._put(data, eof))
+        number, self._number = self._number, self._number + 1
+        known = self.start.input_id
+        input_id = f"attach-{uuid.uuid4()}" if known is None else f"{known}-{number}"
+        try:
+            await self._patience.put(lambda: self._put(input_id, data, eof))
+        except S0dError:
+            if known is not None:  # nor is it to be sent again
+                await self.duplex.tell(frame("INPUT", number=number, accepted=False))
+            raise
+        if known is not None:
+            await self.duplex.tell(frame("INPUT", number=number, accepted=True))
 
-    async def _put(self, data: bytes, eof: bool) -> None:
+    async def _put(self, input_id: str, data: bytes, eof: bool) -> None:
         async with self.sandbox.awake():  # not while it waits: that would hold up a pause
-            self.session.accept_input(f"attach-{uuid.uuid4()}", data, eof)
+            self.session.accept_input(input_id, data, eof)
 
     async def resize(self, rows: int, cols: int) -> None:
         self._check_role()
@@ -196,5 +208,5 @@ class _Client:
             self.session.accept_signal(signum)
 
     def _check_role(self) -> None:
-        if self.role is Role.VIEWER:
+        if self.start.role is Role.VIEWER:
             raise Forbidden("a viewer only looks: attach as interactive")

@@ -237,6 +237,7 @@ def _of_terminal() -> list[Route]:
             status=202,
         ),
         Route("POST", f"{one}/wait", wait.wait, wait.WaitResult, read, body=_body(WaitBody)),
+        Route("GET", f"{one}/attach", attach.attach, None, kind=Kind.WEBSOCKET),
         Route(
             "GET",
             f"{one}/recording",

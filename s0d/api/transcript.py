@@ -54,6 +54,8 @@ class Transcript:
         self._duplex = duplex
         self._streams = streams
         self._own = own
+        self.attempts = False
+        """Is the client to be told of each new attempt?"""
         self._live = False
         self._skip = replay.skip
         self._sent = 0  # of the output since the replay's beginning, with what was missed
@@ -110,6 +112,9 @@ class Transcript:
         elif record.type == ev.JOURNAL_GAP and record.fields.get("reason") != "unclean_end":
             await self._flush()
             await self._duplex.tell(frame("OUTPUT_DROPPED", seq=record.seq + 1))
+        elif self.attempts and record.type == ev.ATTEMPT_STARTING:
+            await self._flush()
+            await self._duplex.tell(frame("ATTEMPT", attempt_id=record.attempt, seq=record.seq))
         elif self._live and record.type == ev.TERMINAL_RESIZED:
             await self._tell_size(record)
         elif self._live and record.type == ev.ATTEMPT_EXITED:

@@ -25,6 +25,17 @@ module          holds
 `advice`        what to do where no daemon answers
 `background`    start a daemon where none answers
 `mcp`           `s0d mcp`: the tools of `s0d.mcp` on standard streams
+`attach`        `s0d attach`: the verb
+`attachment`    staying attached over as many connections as it takes
+`plan`          how to attach, and how that ended
+`place`         how far output has been shown, over several connections
+`link`          one WebSocket to a session's terminal
+`outbox`        what was typed and is not known to have arrived
+`tty`           a person's terminal, made raw and given back
+`overlay`       a few words of ours over a session's screen
+`detach`        the keys that detach
+`ending`        how a session ended, in words and as an exit code
+`lookup`        sessions by id, beginning of an id, or name
 `serve`         `s0d serve`
 `token`         `s0d token ...`: reads and changes the daemon's own files
 ==============  =====================================================================

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -11,12 +11,14 @@ import msgspec
 from . import http
 from .errors import ApiError, CliError
 from .http import Headers, Response
+from .lookup import is_whole_id, pick
 from .target import Target
 
 # The daemon comments every 15 s on a silent stream: three missed ones mean a dead connection.
 STREAM_TIMEOUT = 45.0
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 class Client:
@@ -26,6 +28,7 @@ class Client:
         self.target = target
         middle = f"/sandboxes/{quote(sandbox, safe='')}" if sandbox else ""
         self._sessions = f"/api/v1{middle}/sessions"
+        self._ids: dict[str, str] = {}
 
     def metadata(self) -> Json:
         """Who answers there; needs no token."""
@@ -43,75 +46,101 @@ class Client:
         return self._call("POST", self._sessions, spec, headers)
 
     def get(self, session: str) -> Json:
-        return self._call("GET", self._path(session))
+        return self._of(session, "GET")
 
     def update(self, session: str, spec: Json) -> Json:
-        return self._call("PUT", self._path(session), spec)
+        return self._of(session, "PUT", body=spec)
 
     def set_desired_state(self, session: str, state: str) -> Json:
-        return self._call("PUT", self._path(session, "desired-state"), {"state": state})
+        return self._of(session, "PUT", "desired-state", {"state": state})
 
     def create_attempt(self, session: str, replace: bool) -> Json:
-        return self._call("POST", self._path(session, "attempts"), {"replace_current": replace})
+        return self._of(session, "POST", "attempts", {"replace_current": replace})
 
     def input(self, session: str, body: Json) -> Json:
-        return self._call("POST", self._path(session, "inputs"), body)
+        return self._of(session, "POST", "inputs", body)
 
     def signal(self, session: str, body: Json) -> Json:
-        return self._call("POST", self._path(session, "signals"), body)
+        return self._of(session, "POST", "signals", body)
 
     def resize(self, session: str, body: Json) -> Json:
-        return self._call("PUT", self._path(session, "terminal"), body)
+        return self._of(session, "PUT", "terminal", body)
 
     def delete(self, session: str) -> Json:
-        return self._call("DELETE", self._path(session))
+        return self._of(session, "DELETE")
 
     def events(self, session: str, after: int | None, limit: int | None) -> Json:
         query = {"after": after, "limit": limit}
-        return self._call("GET", self._path(session, "events") + _query(query))
+        return self._of(session, "GET", f"events{_query(query)}")
 
     def stream(self, session: str, after: int | None, last_event_id: int | None = None) -> Response:
         """The SSE stream, open; the caller closes it."""
         headers: Headers = [("Accept", "text/event-stream")]
         if last_event_id is not None:
             headers.append(("Last-Event-ID", str(last_event_id)))
-        path = self._path(session, "events", "stream") + _query({"after": after})
-        return self._open(path, headers)
+        return self._open(session, f"events/stream{_query({'after': after})}", headers)
 
     def screen(self, session: str, scrollback: int | None) -> Json:
-        return self._call("GET", self._path(session, "screen") + _query({"scrollback": scrollback}))
+        return self._of(session, "GET", f"screen{_query({'scrollback': scrollback})}")
 
     def rendered_screen(self, session: str, form: str, scrollback: int | None) -> bytes:
         """The screen as text, ANSI or HTML."""
         query = _query({"format": form, "scrollback": scrollback})
-        with self._open(self._path(session, "screen") + query) as response:
+        with self._open(session, f"screen{query}") as response:
             return response.read()
 
     def screen_stream(self, session: str) -> Response:
         """The screen's changes (SSE), open; the caller closes it."""
-        return self._open(self._path(session, "screen", "stream"))
+        return self._open(session, "screen/stream")
 
     def recording(self, session: str, form: str, inputs: bool, attempt_id: str | None) -> Response:
         """A recording, open; the caller closes it."""
         query = {"format": form, "input": "true" if inputs else None, "attempt_id": attempt_id}
-        return self._open(self._path(session, "recording") + _query(query))
+        return self._open(session, f"recording{_query(query)}")
 
     def keys(self, session: str, body: Json) -> Json:
-        return self._call("POST", self._path(session, "keys"), body)
+        return self._of(session, "POST", "keys", body)
 
     def wait(self, session: str, body: Json) -> Json:
-        return self._call("POST", self._path(session, "wait"), body)
+        return self._of(session, "POST", "wait", body)
 
-    def _open(self, path: str, headers: Headers | None = None) -> Response:
+    def _open(self, session: str, suffix: str, headers: Headers | None = None) -> Response:
         """An answer that is no envelope, its body still to be read."""
+        return self._found(session, lambda id: self._open_at(self.path(id, suffix), headers))
+
+    def _open_at(self, path: str, headers: Headers | None) -> Response:
         response = http.send(self.target, "GET", path, headers=headers, read_timeout=STREAM_TIMEOUT)
         if response.status != 200:
             with response:
-                raise _failure(response, response.read())
+                raise failure_of(response.status, response.headers, response.read())
         return response
 
-    def _path(self, session: str, *suffix: str) -> str:
-        return "/".join((self._sessions, quote(session, safe=""), *suffix))
+    def path(self, session: str, suffix: str = "") -> str:
+        """The path of a session that is known by its id."""
+        path = f"{self._sessions}/{quote(session, safe='')}"
+        return f"{path}/{suffix}" if suffix else path
+
+    def _of(self, session: str, method: str, suffix: str = "", body: Json | None = None) -> Json:
+        return self._found(session, lambda id: self._call(method, self.path(id, suffix), body))
+
+    def _found(self, called: str, ask: Callable[[str], T]) -> T:
+        """Ask about a session that may be called by its name or by the beginning of its id.
+
+        What looks like an id is tried as one first: then there is nothing to look up.
+        """
+        if called in self._ids:
+            return ask(self._ids[called])
+        if called.startswith("ses-"):
+            try:
+                answer = ask(called)
+            except ApiError as error:
+                if error.code != "session_not_found" or is_whole_id(called):
+                    raise
+            else:
+                self._ids[called] = called
+                return answer
+        self._ids[called] = pick(self.list(), called)["id"]
+        return ask(self._ids[called])
 
     def _call(
         self,
@@ -127,7 +156,7 @@ class Client:
         ) as response:
             answer = response.read()
         if response.status >= 300:
-            raise _failure(response, answer)
+            raise failure_of(response.status, response.headers, answer)
         try:
             return cast(Json, msgspec.json.decode(answer)["data"])
         except (msgspec.DecodeError, KeyError, TypeError):
@@ -139,15 +168,15 @@ def _query(parameters: Mapping[str, int | str | None]) -> str:
     return f"?{urlencode(given)}" if given else ""
 
 
-def _failure(response: Response, answer: bytes) -> CliError:
+def failure_of(status: int, headers: Mapping[str, str], answer: bytes) -> CliError:
     """The error of the envelope; anything else did not come from s0d."""
     try:
         error = msgspec.json.decode(answer)["error"]
         code, message = str(error["code"]), str(error["message"])
     except (msgspec.DecodeError, KeyError, TypeError):
-        return CliError(f"the answer was HTTP {response.status}, not one of s0d's")
-    if response.status == 401:
+        return CliError(f"the answer was HTTP {status}, not one of s0d's")
+    if status == 401:
         message += ": set S0D_TOKEN or --token (`s0d token` prints it on the daemon's machine)"
-    wait = response.headers.get("retry-after", "")
+    wait = headers.get("retry-after", "")
     retry_after = float(wait) if wait.isdigit() else None
-    return ApiError(response.status, code, message, error.get("details"), retry_after)
+    return ApiError(status, code, message, error.get("details"), retry_after)

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from .target import Target
 
 
+_EXIT_CODES = {404: 3, 408: 124, 409: 4}
+"""By the status of an answer; 124 is what timeout(1) exits with."""
+
+
 class CliError(Exception):
     """Base: `str(error)` is for a person and says what to do; `exit_code` is for a program."""
 
@@ -20,8 +24,16 @@ class UsageError(CliError):
     exit_code = 2
 
 
+class NotFound(CliError):
+    """Nothing is called so."""
+
+    exit_code = 3
+
+
 class Unreachable(CliError):
     """No daemon answers at `target`."""
+
+    exit_code = 5
 
     def __init__(self, message: str, target: Target) -> None:
         super().__init__(message)
@@ -30,6 +42,8 @@ class Unreachable(CliError):
 
 class ConnectionLost(CliError):
     """The connection broke before the answer was complete: it is open what the daemon did."""
+
+    exit_code = 5
 
 
 class ApiError(CliError):
@@ -45,6 +59,7 @@ class ApiError(CliError):
     ) -> None:
         super().__init__(f"{message} ({code})")
         self.status = status
+        self.exit_code = _EXIT_CODES.get(status, 1)
         self.code = code
         self.message = message
         self.details = details or {}

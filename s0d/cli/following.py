@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 # How long to look for a daemon that went away: a restart takes seconds, a stop its grace periods.
 PATIENCE = 60.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
 
 class SessionGone(CliError):
@@ -43,12 +43,12 @@ class Following(ABC, Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Until the caller leaves; `SessionGone` when the session is deleted."""
-        pause = _FIRST_PAUSE
+        pause = FIRST_PAUSE
         connected = False
         while True:
             try:
                 for item in self._connection():
-                    connected, pause = True, _FIRST_PAUSE
+                    connected, pause = True, FIRST_PAUSE
                     yield item
             except (Unreachable, ConnectionLost) as error:
                 if not connected and isinstance(error, Unreachable):
@@ -61,7 +61,7 @@ class Following(ABC, Generic[T]):
                     raise
             connected = True
             time.sleep(pause)  # nothing to wait for: the daemon may not even be running
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _connection(self) -> Iterator[T]:
         with self._open() as response:

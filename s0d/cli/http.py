@@ -152,16 +152,22 @@ def _send_all(sock: socket.socket, data: bytes) -> None:
         raise ConnectionLost(f"the connection to the daemon broke: {error}") from None
 
 
-def _headers(target: Target, extra: Headers | None, body: bytes) -> Headers:
+def identification(target: Target) -> Headers:
+    """The headers that say who asks."""
     from s0d import __version__
 
-    headers = [
-        ("Host", target.host_header),
-        ("User-Agent", f"s0d/{__version__}"),
-        ("Connection", "close"),
-    ]
+    headers = [("User-Agent", f"s0d/{__version__}")]
     if target.token:
         headers.append(("Authorization", f"Bearer {target.token}"))
+    return headers
+
+
+def _headers(target: Target, extra: Headers | None, body: bytes) -> Headers:
+    headers = [
+        ("Host", target.host_header),
+        ("Connection", "close"),
+        *identification(target),
+    ]
     if body:
         headers.append(("Content-Type", "application/json"))
     headers.append(("Content-Length", str(len(body))))

@@ -1,7 +1,8 @@
 """The group of all verbs; errors as one line and an exit code.
 
-Exit codes: 0 done, 1 an error, 2 the command line makes no sense, 130 interrupted; `s0d run`
-exits as the command did.
+Exit codes: 0 done, 1 an error, 2 the command line makes no sense, 3 not found, 4 in conflict with
+what is there, 5 no daemon answers, 124 a wait timed out, 130 interrupted; `s0d run`, `s0d attach`
+and `s0d wait` exit as the command did.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .errors import CliError, Unreachable, one_line
 from .options import Common, connection_options
 
 _VERBS = {
+    "attach": ("s0d.cli.attach", "attach"),
     "doctor": ("s0d.cli.doctor", "doctor"),
     "journal": ("s0d.cli.journal", "journal"),
     "mcp": ("s0d.cli.mcp", "mcp"),

@@ -101,7 +101,9 @@ def _follow(client: Client, session: str, rm: bool) -> int:
         notice(f"detached, {session} goes on; {run.way_back}")
         return INTERRUPTED
     except (Unreachable, ConnectionLost) as error:
-        raise CliError(f"{error}; {session} is kept, {run.way_back}") from None
+        lost = CliError(f"{error}; {session} is kept, {run.way_back}")
+        lost.exit_code = error.exit_code
+        raise lost from None
     except BrokenPipeError:
         notice(f"nobody reads the output any more, {session} goes on; {run.way_back}")
         raise

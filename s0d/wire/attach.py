@@ -19,6 +19,7 @@ MAX_START: Final = 64 << 10
 START_WITHIN: Final = 10.0
 """Seconds from the upgrade to the first message."""
 DEFAULT_REPLAY: Final = 1 << 20
+MAX_INPUT_ID: Final = 128
 
 
 class What(enum.StrEnum):
@@ -38,7 +39,13 @@ class Role(enum.StrEnum):
 
 
 class AttachStart(msgspec.Struct):
-    """The first message of an attachment.  A size that is absent or 0 is left as it is."""
+    """The first message of an attachment.  A size that is absent or 0 is left as it is.
+
+    Extensions, for a client that comes back after a broken connection and must neither lose nor
+    repeat anything: with `input_id` each binary frame and each EOF is an input of its own,
+    `INPUT_ID-N`, N counting from `input_from` (default 1), and is answered with INPUT; what has
+    been accepted before is not accepted twice.  With `attempts` it is told of each new attempt.
+    """
 
     type: str
     cols: int | None = None
@@ -47,10 +54,20 @@ class AttachStart(msgspec.Struct):
     replay: What | None = None
     after: int | None = None
     role: Role | None = None
+    input_id: str | None = None
+    input_from: int | None = None
+    attempts: bool | None = None
 
     def check(self) -> None:
+        if self.input_id is not None and not 0 < len(self.input_id) <= MAX_INPUT_ID:
+            raise InvalidRequest(f"input_id: must have 1 to {MAX_INPUT_ID} characters")
         check_size(self.cols, self.rows, MAX_TERMINAL)
-        for name, value in (("max_replay_bytes", self.max_replay_bytes), ("after", self.after)):
+        numbers = {
+            "max_replay_bytes": self.max_replay_bytes,
+            "after": self.after,
+            "input_from": self.input_from,
+        }
+        for name, value in numbers.items():
             if value is not None and not 0 <= value <= INT53:
                 raise InvalidRequest(f"{name}: must be from 0 to {INT53}")
 

@@ -92,7 +92,7 @@ def test_falling_behind_is_said_and_skips_to_what_is_left(fake: FakeServer) -> N
 def test_a_refusal_at_first_is_the_callers_error(fake: FakeServer, answer: Answer) -> None:
     fake.script(answer)
     with pytest.raises(ApiError) as caught:
-        next(iter(Follower(client(fake), "ses-1", 1)))
+        next(iter(Follower(client(fake), "ses-0a1b2c3d-0000-4000-8000-000000000001", 1)))
     assert caught.value.status == answer.status
 
 

@@ -91,14 +91,14 @@ def test_nobody_there(
     monkeypatch.delenv("S0D_URL", raising=False)
     monkeypatch.setenv("S0D_RUNTIME_DIR", str(short_dir))
     monkeypatch.setattr("s0d.cli.advice.tcp_answers", lambda: False)
-    assert main(["session", "list"]) == 1
+    assert main(["session", "list"]) == 5
     err = capsys.readouterr().err
     assert err.startswith(f"s0d: no daemon answers on unix:{short_dir}/s0d.sock: No such file")
     assert "start one with `s0d serve`" in err
     monkeypatch.setattr("s0d.cli.advice.tcp_answers", lambda: True)
-    assert main(["session", "list"]) == 1
+    assert main(["session", "list"]) == 5
     assert "use it with --url http://127.0.0.1:7707" in capsys.readouterr().err
-    assert main(["session", "list", "--url", f"unix:{short_dir}/x"]) == 1
+    assert main(["session", "list", "--url", f"unix:{short_dir}/x"]) == 5
     assert capsys.readouterr().err.endswith("No such file or directory\n")
 
 

@@ -39,7 +39,7 @@ def test_without_the_extra(s0d: Run, fake: FakeServer, monkeypatch: pytest.Monke
 def test_no_daemon_is_started_for_another_address(s0d: Run, short_dir: Path) -> None:
     pytest.importorskip("mcp")
     done = s0d("mcp", "--url", f"unix:{short_dir}/none.sock")
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (5, "")
     assert "no daemon answers" in done.err
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Done
-from tests.cli.fake import Answer, FakeServer, failure, frame, success
+from tests.cli.fake import Answer, FakeServer, Request, failure, frame, success
 
 SESSION: dict[str, Any] = {
     "id": "ses-000000000001",
@@ -170,10 +170,31 @@ def test_usage_errors_are_one_line_and_exit_2(
     assert fake.requests == []
 
 
-def test_an_error_of_the_daemon_is_one_line_and_exit_1(fake: FakeServer, s0d: Run) -> None:
-    fake.script(failure(404, "session_not_found", "no such session\x1b[31m\nreally"))
+@pytest.mark.parametrize(("status", "code"), [(400, 1), (404, 3), (408, 124), (409, 4), (500, 1)])
+def test_an_error_of_the_daemon_is_one_line_and_an_exit_code(
+    fake: FakeServer, s0d: Run, status: int, code: int
+) -> None:
+    fake.script(failure(status, "some_code", "not\x1b[31m\nreally"))
     done = s0d("session", "get", ID)
-    assert done == Done(1, "", "s0d: no such session\\x1b[31m\\nreally (session_not_found)\n")
+    assert done == Done(code, "", "s0d: not\\x1b[31m\\nreally (some_code)\n")
+
+
+@pytest.mark.parametrize("called", ["web", "1234", "ses-1234", "1234567"])
+def test_sessions_are_found_by_name_and_by_the_beginning_of_an_id(
+    fake: FakeServer, s0d: Run, called: str
+) -> None:
+    session = SESSION | {"id": "ses-12345678-0000-4000-8000-000000000001"}
+
+    def answer(request: Request) -> Answer:
+        if request.path == "/api/v1/sessions":
+            return success({"sessions": [session]})
+        if request.path.startswith(f"/api/v1/sessions/{session['id']}"):
+            return success(session)
+        return failure(404, "session_not_found")
+
+    fake.answer = answer
+    assert json.loads(s0d("-o", "json", "session", "stop", called).out) == session
+    assert s0d("session", "stop", "other").code == 3
 
 
 def test_an_answer_that_is_not_s0ds(fake: FakeServer, s0d: Run) -> None:
@@ -191,8 +212,8 @@ def test_a_missing_token_is_explained(fake: FakeServer, s0d: Run) -> None:
 
 def test_the_sandbox_and_odd_ids_are_quoted(fake: FakeServer, s0d: Run) -> None:
     fake.script(success(SESSION))
-    s0d("session", "get", "../x?y", "--sandbox", "a/b")
-    assert fake.requests[0].path == "/api/v1/sandboxes/a%2Fb/sessions/..%2Fx%3Fy"
+    s0d("session", "get", "ses-../x?y", "--sandbox", "a/b")
+    assert fake.requests[0].path == "/api/v1/sandboxes/a%2Fb/sessions/ses-..%2Fx%3Fy"
 
 
 def test_list_as_a_table_and_as_json(fake: FakeServer, s0d: Run) -> None:

@@ -104,13 +104,16 @@ def test_following_goes_on_over_a_new_connection_and_misses_nothing(
     assert terminal.text() == "one red\n漢\n"
 
 
-@pytest.mark.parametrize("answer", [GONE, failure(409, "session_conflict")])
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(failure(404, "sandbox_not_found"), 3), (failure(409, "session_conflict"), 4)],
+)
 def test_a_screen_that_cannot_be_followed_is_an_error_at_once(
-    fake: FakeServer, s0d: Run, answer: Answer
+    fake: FakeServer, s0d: Run, answer: Answer, code: int
 ) -> None:
     fake.script(answer)
     done = s0d("session", "screen", ID, "--follow")
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (code, "")
     assert len(fake.requests) == 1
 
 
@@ -157,7 +160,7 @@ def test_what_a_wait_prints(fake: FakeServer, s0d: Run) -> None:
     assert s0d(*arguments).out == "output: a\\x1b[31m (event 9, 0.0 s)\n"
     assert fake.requests[0].body["timeout_ms"] == 30_000
     assert json.loads(s0d(*arguments, "-o", "json").out) == match
-    assert s0d(*arguments) == Done(1, "", "s0d: nothing (wait_timeout)\n")
+    assert s0d(*arguments) == Done(124, "", "s0d: nothing (wait_timeout)\n")
 
 
 KEYS: list[tuple[tuple[str, ...], Any]] = [
@@ -197,7 +200,7 @@ def test_an_export_to_a_file_and_to_stdout(fake: FakeServer, s0d: Run, tmp_path:
 def test_an_export_that_breaks_off_says_so(fake: FakeServer, s0d: Run, tmp_path: Path) -> None:
     fake.script(Answer(chunks=[b"{}\n"], breaks=True))
     done = s0d("session", "export", ID, str(tmp_path / "x.cast"))
-    assert done.code == 1
+    assert done.code == 5
     assert "broke" in done.err
 
 

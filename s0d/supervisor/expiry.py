@@ -36,14 +36,19 @@ class Expiry:
         self._expired = expired
         self._change = Change()
         self._departed = 0.0
-        self._told = False
-        self.renew()
+        record = sandbox.record
+        self._created = _since(record.created_at_ns)
+        self._lease_end = _after(_since(record.renewed_at_ns), record.lease)
+        self._hard_end = _after(self._created, record.config.hard_ttl)
 
     def renew(self) -> None:
-        """The record's times have changed."""
-        record = self._sandbox.record
-        self._lease_end = _ends(record.renewed_at_ns, record.lease)
-        self._hard_end = _ends(record.created_at_ns, record.config.hard_ttl)
+        """The lease begins anew."""
+        self._lease_end = _after(trio.current_time(), self._sandbox.record.lease)
+        self._change.notify()
+
+    def reconfigure(self) -> None:
+        """The configuration has changed."""
+        self._hard_end = _after(self._created, self._sandbox.record.config.hard_ttl)
         self._change.notify()
 
     def note_departure(self) -> None:
@@ -110,9 +115,11 @@ class Expiry:
         return sandbox.clock.deadline(since + quiet)
 
 
-def _ends(from_ns: int, seconds: int) -> float:
-    """When `seconds` after a wall-clock time end, on Trio's clock; 0 for never."""
-    if not seconds:
-        return math.inf
-    passed = max(0, time.time_ns() - from_ns) / 1e9
-    return trio.current_time() + max(0.0, seconds - passed)
+def _since(time_ns: int) -> float:
+    """A wall-clock time of the past, on Trio's clock."""
+    return trio.current_time() - max(0, time.time_ns() - time_ns) / 1e9
+
+
+def _after(begin: float, seconds: int) -> float:
+    """When `seconds` after `begin` have passed; 0 for never."""
+    return begin + seconds if seconds else math.inf

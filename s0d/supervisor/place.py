@@ -5,14 +5,16 @@ Everything here blocks and is called in worker threads.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from s0d.journal import Disk, Syncer, make_directory
-from s0d.model.errors import InvalidRequest, StateDirectoryError, Unavailable
+from s0d.model.errors import InvalidRequest, SandboxConflict, StateDirectoryError, Unavailable
 from s0d.model.ids import is_sandbox_id
 from s0d.model.sandbox import SandboxRecord
 from s0d.process.request import Identity
@@ -54,7 +56,14 @@ class Place:
                 "config.root: name a directory, the daemon's own is out of reach of the user that "
                 "sessions run as"
             )
-        return os.path.join(self.state_dir, _ROOTS, record.id)
+        return self.own_root(record.id)
+
+    def own_root(self, sandbox_id: str) -> str:
+        return os.path.join(self.state_dir, _ROOTS, sandbox_id)
+
+    def discarded(self, sandbox_id: str) -> str:
+        """A new name in the trash."""
+        return os.path.join(self.trash, f"{sandbox_id}.{os.urandom(4).hex()}")
 
 
 def take_ownership(
@@ -120,38 +129,86 @@ def own_others(place: Place, default: str) -> list[SandboxRecord]:
     return records
 
 
-def make(place: Place, record: SandboxRecord, copied: str | None) -> None:
-    """Put a new sandbox on disk, or leave nothing behind."""
+def make(
+    place: Place, record: SandboxRecord, copied: str | None, given_up: Callable[[], bool]
+) -> None:
+    """Put a new sandbox on disk, or leave nothing behind.
+
+    It is made in the trash and gets its name when it is whole: of a daemon that is killed
+    meanwhile nothing is left that looks like a sandbox.
+    """
     store = place.store(record.id)
+    if os.path.lexists(store.path):  # left alone at the start, and not ours to write over
+        raise SandboxConflict("id: there is something by this name that cannot be opened")
+    staged = Store(place.discarded(record.id), place.disk)
     try:
-        record.owns_root = roots.make(record.root, place.identity)
-        if copied is not None:
-            roots.copy(copied, record.root)
-        store.prepare()
-        store.write_marker(record)
+        make_directory(place.disk, place.trash)
+        _make_root(place, record, copied, given_up)
+        staged.prepare()
+        staged.write_marker(record)
+        staged.move(store.path)
     except BaseException as error:
         if record.owns_root:
             roots.remove(record.root)
+        staged.remove()
         store.remove()
         if isinstance(error, OSError):
-            raise Unavailable(f"the sandbox cannot be stored: {error}") from None
+            reason = error.strerror or "the disk refuses"
+            raise Unavailable(f"the sandbox cannot be stored: {reason}") from None
         raise
+
+
+def _make_root(
+    place: Place, record: SandboxRecord, copied: str | None, given_up: Callable[[], bool]
+) -> None:
+    if record.root != place.own_root(record.id):
+        record.owns_root = roots.make(record.root, place.identity)
+        return
+    os.makedirs(os.path.dirname(record.root), exist_ok=True)
+    _discard_root(place, record)  # what a killed daemon left is nothing to begin with
+    staged = place.discarded(record.id)
+    try:
+        roots.make(staged, None)
+        if copied is not None:
+            roots.copy(copied, staged, given_up)
+        os.rename(staged, record.root)
+    except BaseException:
+        roots.remove(staged)
+        raise
+    record.owns_root = True
+
+
+def _discard_root(place: Place, record: SandboxRecord) -> None:
+    target = place.discarded(record.id)
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(record.root, target)
+    roots.remove(target)
 
 
 def remove(place: Place, record: SandboxRecord) -> None:
     """Remove everything of a sandbox whose sessions have ended."""
-    if record.owns_root:
-        roots.remove(record.root)
     try:
         make_directory(place.disk, place.trash)
+        if record.owns_root and record.root == place.own_root(record.id):
+            _discard_root(place, record)
+        elif record.owns_root:
+            roots.remove(record.root)
         place.store(record.id).discard_into(place.trash)
     except OSError as error:
-        raise Unavailable(f"the sandbox's files cannot be removed: {error}") from None
+        reason = error.strerror or "the disk refuses"
+        raise Unavailable(f"the sandbox's files cannot be removed: {reason}") from None
 
 
 def empty_trash(place: Place, sandbox_ids: list[str]) -> None:
+    """Remove what former daemons had begun to remove, or had not finished making."""
     for sandbox_id in sandbox_ids:
         place.store(sandbox_id).empty_trash()
-    if os.path.isdir(place.trash):
-        for name in os.listdir(place.trash):
-            roots.remove(os.path.join(place.trash, name))
+    for name in _names(place.trash):
+        roots.remove(os.path.join(place.trash, name))
+    for name in _names(os.path.join(place.state_dir, _ROOTS)):
+        if is_sandbox_id(name) and not os.path.lexists(place.store(name).path):
+            roots.remove(place.own_root(name))
+
+
+def _names(directory: str) -> list[str]:
+    return os.listdir(directory) if os.path.isdir(directory) else []

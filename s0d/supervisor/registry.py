@@ -5,6 +5,8 @@ Each runs in a nursery of its own, which its deletion cancels.
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 import uuid
 from functools import partial
@@ -12,7 +14,13 @@ from typing import Final
 
 import trio
 
-from s0d.model.errors import InvalidRequest, LimitExceeded, SandboxConflict, SandboxNotFound
+from s0d.model.errors import (
+    InvalidRequest,
+    LimitExceeded,
+    SandboxConflict,
+    SandboxNotFound,
+    Unavailable,
+)
 from s0d.model.ids import is_sandbox_id
 from s0d.model.sandbox import SandboxConfig, SandboxRecord
 from s0d.model.session import ACTIVE
@@ -23,7 +31,10 @@ from .recovery import Found
 from .sandbox import Sandbox, see_through
 from .session import Session
 
-MAX_SANDBOXES: Final = 1000
+log = logging.getLogger("s0d.supervisor")
+
+_RETRY: Final = 5.0
+"""Seconds, after a deletion that nobody waits for could not be seen through."""
 
 
 class Registry:
@@ -37,6 +48,7 @@ class Registry:
         self._scopes: dict[str, trio.CancelScope] = {}
         self._making: dict[str, trio.Event] = {}
         self._deleting: dict[str, trio.Event] = {}
+        self._stopping = threading.Event()  # copying, in a thread, looks at it
 
     @property
     def default(self) -> Sandbox:
@@ -79,7 +91,7 @@ class Registry:
             sandbox.start(session)
         sandbox.begin()
         if sandbox.deleting:
-            self._nursery.start_soon(self._delete, sandbox)
+            self._nursery.start_soon(self._expire, sandbox)
 
     async def _begin(self, record: SandboxRecord) -> Sandbox:
         """Run the sandbox of `record`, which is on disk."""
@@ -96,7 +108,7 @@ class Registry:
                 place.syncer,
                 nursery,
                 root=record.root or place.root,
-                expired=lambda: self._nursery.start_soon(self._delete, sandbox),
+                expired=lambda: self._nursery.start_soon(self._expire, sandbox),
             )
             self.table[record.id] = sandbox
             self._scopes[record.id] = nursery.cancel_scope
@@ -127,6 +139,7 @@ class Registry:
 
         The same `key` gives the same fork again.
         """
+        source.check_not_ending()
         if not source.record.root:
             raise SandboxConflict(
                 "the default sandbox works in its user's own directory, which is not copied"
@@ -141,19 +154,27 @@ class Registry:
         record = _new_record(None, source.record.template, source.record.config)
         record.paused, record.fork_key = True, fork_key
         record.root = self._place.root_for(record)
-        return await self._add(record, source.root)
+        return await self._add(record, source)
 
-    async def _add(self, record: SandboxRecord, copied: str | None) -> Sandbox:
+    async def _add(self, record: SandboxRecord, source: Sandbox | None) -> Sandbox:
+        if self._stopping.is_set():
+            raise Unavailable("s0d is shutting down")
         if record.id in self.table or record.id in self._making:
             raise SandboxConflict(f"id: there is a sandbox {record.id} already")
-        if len(self.table) + len(self._making) >= MAX_SANDBOXES:
-            raise LimitExceeded(f"at most {MAX_SANDBOXES} sandboxes")
+        most = self._place.host.bounds.sandboxes
+        if len(self.table) + len(self._making) >= most:
+            raise LimitExceeded(f"at most {most} sandboxes")
         claims = [record.id, *([record.fork_key] if record.fork_key else [])]
         done = trio.Event()
         self._making.update(dict.fromkeys(claims, done))
         try:
             with trio.CancelScope(shield=True):  # all of it or nothing, also when the client leaves
-                await trio.to_thread.run_sync(partial(make, self._place, record, copied))
+                copied = None if source is None else source.root
+                work = partial(make, self._place, record, copied, self._stopping.is_set)
+                await trio.to_thread.run_sync(work)
+                if source is not None and source.stopping:  # what was copied may be half of it
+                    await trio.to_thread.run_sync(remove, self._place, record)
+                    source.check_not_ending()
                 sandbox = await self._begin(record)
                 sandbox.begin()
         finally:
@@ -189,12 +210,29 @@ class Registry:
             del self._deleting[sandbox.id]
             done.set()
 
+    async def _expire(self, sandbox: Sandbox) -> None:
+        """Delete it, with nobody who could be told that this failed: until it is gone."""
+        while self.table.get(sandbox.id) is sandbox:
+            try:
+                await self._delete(sandbox)
+            except Exception as error:
+                log.warning("not deleted yet: %s", error, extra={"sandbox_id": sandbox.id})
+                await trio.sleep(_RETRY)
+
     async def stop(self) -> None:
-        """The daemon ends: end every attempt, close every journal."""
+        """The daemon ends: end every attempt, close every journal.
+
+        What is being made or deleted is seen through; copies are given up.
+        """
+        self._stopping.set()
+        for making in list(self._making.values()):
+            await making.wait()
         async with trio.open_nursery() as nursery:
             for sandbox in self.table.values():
                 nursery.start_soon(sandbox.suspend)
-        for sandbox in self.table.values():
+        for deleting in list(self._deleting.values()):
+            await deleting.wait()
+        for sandbox in list(self.table.values()):
             await sandbox.close()
 
 

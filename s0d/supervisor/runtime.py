@@ -53,6 +53,10 @@ class Steps(Protocol):
     async def recover_sessions(self) -> None: ...
 
 
+async def nop() -> None:
+    """Nothing follows."""
+
+
 class Runtime:
     """The state and its transitions; `change` tells of every one, and of every user that leaves."""
 
@@ -111,16 +115,22 @@ class Runtime:
                 await self._steps.recover_sessions()
             self._enter(State.RUNNING)
 
-    async def freeze(self, *, unless: Callable[[], bool] = lambda: False) -> bool:
+    async def freeze(
+        self,
+        *,
+        unless: Callable[[], bool] = lambda: False,
+        then: Callable[[], Awaitable[None]] = nop,
+    ) -> bool:
         """Let nothing run, unless something has come up when it is time; False then, and where
-        nothing ran."""
+        nothing ran.  `then` is called before anybody can wake it, also where nothing ran."""
         step = self._steps.freeze_sessions
-        return await self._leave((State.RUNNING,), State.FROZEN, step, unless)
+        return await self._leave((State.RUNNING,), State.FROZEN, step, unless, then)
 
-    async def end(self) -> bool:
-        """End every attempt, also of a frozen one; False where there was none."""
+    async def end(self, *, then: Callable[[], Awaitable[None]] = nop) -> bool:
+        """End every attempt, also of a frozen one; False where there was none.  `then` as above."""
         states = (State.RUNNING, State.FROZEN)
-        return await self._leave(states, State.ABSENT, self._steps.end_sessions, lambda: False)
+        step = self._steps.end_sessions
+        return await self._leave(states, State.ABSENT, step, lambda: False, then)
 
     async def close(self) -> None:
         """Nothing is woken any more.  A transition under way is waited for, users are not."""
@@ -133,18 +143,20 @@ class Runtime:
         to: State,
         step: Callable[[], Awaitable[None]],
         unless: Callable[[], bool],
+        then: Callable[[], Awaitable[None]],
     ) -> bool:
         async with self._lock:
             await self.change.wait_for(lambda: not self._users)
             if unless():
                 return False
             self._steps.check_not_ending()
-            if self.state not in states:
-                return False
+            leaves = self.state in states
             with trio.CancelScope(shield=True):
-                await step()
-            self._enter(to)
-            return True
+                if leaves:
+                    await step()
+                    self._enter(to)
+                await then()
+            return leaves
 
     def _enter(self, state: State) -> None:
         self.state = state

@@ -20,6 +20,7 @@ from s0d.model.errors import SandboxConflict, StopIncomplete, Unavailable
 from s0d.model.sandbox import SandboxConfig, SandboxRecord, SandboxStatus
 from s0d.model.spec import SessionSpec
 
+from .bounds import Bounds
 from .clock import RuntimeClock
 from .counts import Counts
 from .exec import Execs
@@ -32,6 +33,7 @@ from .screens import Screens
 from .session import Session
 from .sessions import Sessions
 from .snapshots import AT_ONCE
+from .storage import Storage
 from .store import Store
 
 log = logging.getLogger("s0d.sandbox")
@@ -62,8 +64,12 @@ class Sandbox:
         self.screens = Screens()
         self.named = NamedSessions(self)
         self.execs = Execs(self, nursery.start_soon)
+        self._storage = Storage(
+            lambda: [session.journal for session in self.sessions()], host.bounds.journal_bytes
+        )
         self._host = host
         self._nursery = nursery
+        self._storing = trio.Lock()
         self._sessions = Sessions(
             store, syncer, self, start=nursery.start_soon, forget=self.screens.forget
         )
@@ -97,6 +103,13 @@ class Sandbox:
     @property
     def counts(self) -> Counts:
         return self._host.counts
+
+    @property
+    def bounds(self) -> Bounds:
+        return self._host.bounds
+
+    def storage_grew(self) -> None:
+        self._storage.grew()
 
     def check(self, spec: SessionSpec) -> None:
         if spec.limits:
@@ -183,7 +196,10 @@ class Sandbox:
         await self.see_through(partial(self._pause, memory))
 
     async def _pause(self, memory: bool) -> None:
-        await (self.runtime.freeze() if memory else self.runtime.end())
+        leave = self.runtime.freeze if memory else self.runtime.end
+        await leave(then=self._note_pause)
+
+    async def _note_pause(self) -> None:
         if not self.record.paused:
             await self.store_record(paused=True)
 
@@ -207,20 +223,25 @@ class Sandbox:
     async def configure(self, config: SandboxConfig) -> None:
         """Replace the configuration; a change of `ttl` renews the lease.  Durable on return."""
         changes: dict[str, object] = {"config": config, "updated_at_ns": time.time_ns()}
-        if config.ttl != self.record.config.ttl:
+        renews = config.ttl != self.record.config.ttl
+        if renews:
             changes |= {"renewed_at_ns": time.time_ns(), "lease": config.ttl}
         await self.store_record(**changes)
-        self._expiry.renew()
+        self._expiry.reconfigure()
+        if renews:
+            self._expiry.renew()
 
     async def store_record(self, **changes: object) -> None:
         """Change the record, first on disk.  Raises `Unavailable`, with nothing changed."""
-        changed = msgspec.structs.replace(self.record, **changes)
-        try:
-            await trio.to_thread.run_sync(self.store.write_marker, changed)
-        except OSError as error:
-            raise Unavailable(f"the sandbox cannot be stored: {error}") from None
-        for name, value in changes.items():
-            setattr(self.record, name, value)
+        async with self._storing:  # else who is slower writes what the others have changed back
+            changed = msgspec.structs.replace(self.record, **changes)
+            try:
+                await trio.to_thread.run_sync(self.store.write_marker, changed)
+            except OSError as error:
+                reason = error.strerror or "the disk refuses"
+                raise Unavailable(f"the sandbox cannot be stored: {reason}") from None
+            for name, value in changes.items():
+                setattr(self.record, name, value)
 
     # -- the steps of the runtime ------------------------------------------------------------
 
@@ -279,10 +300,17 @@ class Sandbox:
 
     async def clear(self) -> None:
         """End and remove every session: the sandbox is being deleted."""
-        await self.store_record(deleting=True)
+        try:
+            await self.store_record(deleting=True)
+        except Unavailable as error:  # on a full disk deleting is what makes room
+            log.warning("%s", error.message, extra={"sandbox_id": self.id})
+            self.record.deleting = True
         await self.runtime.close()
         await self.execs.end()
-        await self._each(Session.delete)
+        try:
+            await self._each(Session.delete)
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
         await self._sessions.wait_cleared()
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from typing import Final
 
@@ -184,6 +185,12 @@ class Store:
             _sync_directory(self.disk, directory)
         remove_tree(target)
 
+    def move(self, path: str) -> None:
+        """Give the directory its name, durably."""
+        os.rename(self.path, path)
+        for directory in (os.path.dirname(self.path), os.path.dirname(path)):
+            _sync_directory(self.disk, directory)
+
     def remove(self) -> None:
         """Take back a sandbox that could not be made."""
         remove_tree(self.path)
@@ -206,8 +213,25 @@ def decode_record(data: bytes) -> SessionRecord:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory and what is in it; what cannot be removed now goes at the next start."""
+    """Remove a directory and what is in it, also what its owner has locked against himself.
+
+    What cannot be removed now goes at the next start.
+    """
     shutil.rmtree(path, ignore_errors=True)
+    if os.path.isdir(path) and not os.path.islink(path) and os.geteuid() != 0:
+        _unlock(path)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _unlock(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.chmod(path, stat.S_IRWXU)
+    for parent, names, _ in os.walk(path):
+        for name in names:
+            inner = os.path.join(parent, name)
+            if not os.path.islink(inner):
+                with contextlib.suppress(OSError):
+                    os.chmod(inner, stat.S_IRWXU)
 
 
 def _limits(retention: RetentionSpec) -> Limits:

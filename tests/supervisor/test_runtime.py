@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import trio
@@ -131,6 +132,26 @@ async def test_quiet_that_ends_at_the_last_moment_freezes_nothing(
     runtime = Runtime(steps)
     assert not await runtime.freeze(unless=lambda: True)
     assert runtime.state is State.RUNNING
+
+
+async def test_what_follows_a_transition_comes_before_anybody_wakes_it(
+    steps: Steps, autojump_clock: trio.testing.MockClock
+) -> None:
+    runtime = Runtime(steps)
+
+    async def note() -> None:
+        await steps._step("noted")
+
+    for leave in (runtime.freeze, runtime.end):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(leave, then=note))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(runtime.resume)
+    ways = (["freeze", "noted", "generation", "thaw"], ["end", "noted", "generation", "recover"])
+    assert steps.done == [*ways[0], *ways[1]]
+    await runtime.freeze()
+    await runtime.freeze(then=note)
+    assert steps.done[-2:] == ["freeze", "noted"], "also where nothing was left to do"
 
 
 async def test_a_woken_one_that_cannot_begin_a_generation_stays_as_it_is(

@@ -1,0 +1,319 @@
+"""Sandboxes as they come and go: at the same time, on a bad disk, while the daemon ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from s0d.journal import RealDisk, Syncer
+from s0d.model.errors import InvalidRequest, SandboxConflict, Unavailable
+from s0d.model.sandbox import SandboxConfig, SandboxRecord
+from s0d.supervisor import open_supervisor, registry, roots
+from s0d.supervisor.clock import RuntimeClock
+from s0d.supervisor.expiry import Expiry
+from s0d.supervisor.place import Place, empty_trash, make, remove
+from s0d.supervisor.sandbox import Sandbox
+from s0d.supervisor.store import Store, remove_tree
+from tests.support.sessions import PATIENCE, spec_of
+
+ORDINARY = 65534
+
+
+def never() -> bool:
+    return False
+
+
+async def gone(sandbox: Sandbox, table: Any) -> None:
+    with trio.fail_after(PATIENCE):
+        while sandbox.id in table:  # noqa: ASYNC110, nothing tells of it
+            await trio.sleep(0.01)
+
+
+# -- the record ------------------------------------------------------------------------------
+
+
+async def test_changes_at_the_same_time_are_all_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Store.write_marker
+    before = threading.Semaphore(0)
+
+    def slow(store: Store, record: SandboxRecord) -> None:
+        before.acquire(timeout=0.05)  # the first one waits for another that overtakes it
+        before.release()
+        write(store, record)
+
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        monkeypatch.setattr(Store, "write_marker", slow)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sandbox.pause)
+            nursery.start_soon(sandbox.refresh, 77)
+            nursery.start_soon(sandbox.configure, SandboxConfig(env_vars={"A": "b"}))
+        stored = sandbox.store.read_marker()
+    assert stored is not None
+    assert (stored.paused, stored.lease) == (True, 77)
+    assert stored.config.env_vars == {"A": "b"}
+    assert stored == sandbox.record
+
+
+async def test_what_was_left_alone_is_not_written_over(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        other = await supervisor.registry.create(sandbox_id="other")
+        await other.create(spec_of("true"))
+    marker = tmp_path / "sandboxes" / "other" / "sandbox.json"
+    marker.write_text("{damaged")
+    held = sorted(str(path) for path in marker.parent.rglob("*"))
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        with pytest.raises(SandboxConflict, match="cannot be opened"):
+            await supervisor.registry.create(sandbox_id="other")
+    assert marker.read_text() == "{damaged"
+    assert sorted(str(path) for path in marker.parent.rglob("*")) == held
+
+
+# -- the end ---------------------------------------------------------------------------------
+
+
+async def test_a_limit_that_cannot_be_kept_yet_ends_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = iter([Unavailable("the disk refuses"), OSError("so does it")])
+
+    def refuse(place: Place, record: SandboxRecord) -> None:
+        for refusal in refusals:
+            raise refusal
+        remove(place, record)
+
+    monkeypatch.setattr(registry, "remove", refuse)
+    monkeypatch.setattr(registry, "_RETRY", 0.01)
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create(config=SandboxConfig(hard_ttl=1))
+        await gone(sandbox, supervisor.sandboxes)
+        assert supervisor.default.status == "running"
+    assert os.listdir(tmp_path / "roots") == []
+
+
+async def test_a_refused_marker_holds_up_no_deletion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(store: Store, record: SandboxRecord) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        monkeypatch.setattr(Store, "write_marker", refuse)
+        with pytest.raises(Unavailable, match="No space left"):
+            await sandbox.refresh()
+        await supervisor.registry.delete(sandbox)
+    assert os.listdir(tmp_path / "roots") == []
+
+
+async def test_an_end_in_the_middle_of_deletions_is_orderly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = threading.Lock()
+
+    def one_by_one(place: Place, record: SandboxRecord) -> None:
+        with turn:
+            time.sleep(0.02)
+            remove(place, record)
+
+    async def slowly(sandbox: Sandbox) -> None:
+        await trio.sleep(0.02)
+
+    monkeypatch.setattr(registry, "remove", one_by_one)
+    monkeypatch.setattr(Sandbox, "close", slowly)
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandboxes = [await supervisor.registry.create() for _ in range(12)]
+        for sandbox in sandboxes:
+            await sandbox.create(spec_of("sleep", "1000"))
+        async with trio.open_nursery() as nursery:
+            for sandbox in sandboxes:
+                nursery.start_soon(supervisor.registry.delete, sandbox)
+            await gone(sandboxes[0], supervisor.sandboxes)
+            supervisor.stop()
+            nursery.cancel_scope.cancel()  # the clients leave
+    assert os.listdir(tmp_path / "sandboxes") == ["local"]
+
+
+async def test_nothing_is_made_once_the_end_has_begun(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        await supervisor.registry.stop()
+        with pytest.raises(Unavailable, match="shutting down"):
+            await supervisor.registry.create()
+
+
+def test_what_its_owner_has_locked_is_removed_too(tmp_path: Path) -> None:
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o755)
+    home = tmp_path / "home"
+    (home / "locked").mkdir(parents=True)
+    if os.geteuid() == 0:
+        for directory in (home, home / "locked"):
+            os.chown(directory, ORDINARY, ORDINARY)
+    child = os.fork()
+    if child == 0:
+        if os.geteuid() == 0:
+            os.setresuid(ORDINARY, ORDINARY, ORDINARY)
+        inner = home / "locked" / "x" / "y"
+        inner.mkdir(parents=True)
+        (inner / "file").touch()
+        inner.chmod(0)
+        inner.parent.chmod(0o555)
+        remove_tree(str(home / "locked"))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.listdir(home) == []
+
+
+# -- times -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jump", [-86_400, 86_400])
+async def test_a_wall_clock_that_jumps_moves_no_limit(
+    jump: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    wall = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: wall)
+    record = SandboxRecord("x", config=SandboxConfig(ttl=50, hard_ttl=100), lease=50)
+    record.created_at_ns = record.renewed_at_ns = wall - 20 * 10**9
+    ended: list[float] = []
+    paused: list[float] = []
+
+    async def pause() -> None:
+        paused.append(trio.current_time())
+
+    sandbox: Any = SimpleNamespace(
+        record=record,
+        pause=pause,
+        clock=RuntimeClock(),
+        runtime=SimpleNamespace(state=None),
+        id="x",
+    )
+    began = trio.current_time()
+    expiry = Expiry(sandbox, lambda: ended.append(trio.current_time()))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(expiry._watch_hard_limit)
+        nursery.start_soon(expiry._watch_lease)
+        await trio.sleep(10)
+        wall += jump * 10**9
+        expiry.renew()
+        expiry.reconfigure()
+        await trio.sleep(80)
+        nursery.cancel_scope.cancel()
+    assert paused == [pytest.approx(began + 60)]
+    assert ended == [pytest.approx(began + 80)]
+
+
+# -- forks and roots -------------------------------------------------------------------------
+
+
+async def test_a_source_that_goes_away_is_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        source = await supervisor.registry.create()
+        copying, deleted = trio.Event(), trio.Event()
+        token = trio.lowlevel.current_trio_token()
+
+        def wait_for_deletion(*_: object) -> None:
+            token.run_sync_soon(copying.set)
+            trio.from_thread.run(deleted.wait, trio_token=token)
+
+        monkeypatch.setattr(roots, "copy", wait_for_deletion)
+
+        async def fork() -> None:
+            with pytest.raises(SandboxConflict, match="deleted"):
+                await supervisor.registry.fork(source)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fork)
+            await copying.wait()
+            await supervisor.registry.delete(source)
+            deleted.set()
+        assert list(supervisor.sandboxes) == ["local"]
+        with pytest.raises(SandboxConflict, match="deleted"):
+            await supervisor.registry.fork(source)
+    assert os.listdir(tmp_path / "roots") == []
+    assert os.listdir(tmp_path / "sandboxes") == ["local"]
+
+
+def test_a_copy_is_given_up(tmp_path: Path) -> None:
+    for name in ("source", "target"):
+        (tmp_path / name).mkdir()
+    program = tmp_path / "cp"
+    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program.chmod(0o755)
+    asked = iter([False, True, True])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        with pytest.raises(Unavailable, match="shutting down"):
+            roots.copy(str(tmp_path / "source"), str(tmp_path / "target"), lambda: next(asked))
+
+
+@pytest.mark.parametrize("source", [".", "missing", "a/.."])
+def test_what_is_not_copied(source: str, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(SandboxConflict):
+        roots.copy(str(tmp_path / source), str(tmp_path / "a"), never)
+
+
+def test_a_fault_of_a_copy_names_no_path_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "file").touch()
+    (tmp_path / "target" / "file").mkdir(parents=True)
+    with pytest.raises(Unavailable) as caught:
+        roots.copy(str(tmp_path / "source"), str(tmp_path / "target"), never)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_what_a_killed_daemon_had_begun_is_cleared_away(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), RealDisk(), None, Syncer(), "/", None)  # type: ignore[arg-type]
+    (tmp_path / "sandboxes").mkdir()
+    record = SandboxRecord("kept")
+    record.root = place.own_root("kept")
+    make(place, record, None, never)
+    for half_made in ("roots/half", "trash/half.0", "trash/half.1/sessions"):
+        (tmp_path / half_made).mkdir(parents=True)
+        (tmp_path / half_made / "file").touch()
+    empty_trash(place, ["kept"])
+    assert os.listdir(tmp_path / "roots") == ["kept"]
+    assert os.listdir(tmp_path / "trash") == []
+    # A root that is there already is not that of the new sandbox.
+    (tmp_path / "roots" / "half").mkdir()
+    (tmp_path / "roots" / "half" / "file").touch()
+    record = SandboxRecord("half")
+    record.root = place.own_root("half")
+    make(place, record, None, never)
+    assert os.listdir(tmp_path / "roots" / "half") == []
+    assert record.owns_root
+
+
+@pytest.mark.parametrize(
+    ("path", "made"), [("new", True), ("a/b/new/", True), ("there", False), ("link", False)]
+)
+def test_a_root_is_made_or_found(path: str, made: bool, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+    assert roots.make(f"{tmp_path}/{path}", None) is made
+    assert os.path.isdir(tmp_path / path)
+    assert roots.make("/", None) is False
+
+
+@pytest.mark.parametrize(
+    "path", ["relative", "/nul\0", "file", "file/below", "dangling", "x" * 300]
+)
+def test_what_cannot_be_a_root(path: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to("nowhere")
+    absolute = path if path in ("relative", "/nul\0") else f"{tmp_path}/{path}"
+    with pytest.raises(InvalidRequest, match=r"config\.root"):
+        roots.make(absolute, None)

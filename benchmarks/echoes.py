@@ -50,7 +50,7 @@ def flooded(daemon: Daemon, scale: float) -> list[Figure]:
             attachment.echo(number)
         watchdog = Watchdog(daemon.turns)
         watchdog.longest = 0.0, 0.0
-        flooding = client.create(flood.command)
+        flooding = client.create(flood.command, max_bytes=2 * flood.size)
         echoes: list[float] = []
         gets: list[float] = []
         over = False

@@ -163,6 +163,17 @@ async def test_stop_ends_background_children_too(supervisor: Supervisor) -> None
     assert session.phase is Phase.STOPPED
 
 
+async def test_output_of_a_background_child_is_waited_for_after_the_leader(
+    supervisor: Supervisor,
+) -> None:
+    count = "i=0; while [ $i -lt 10 ]; do echo $i; i=$((i+1)); sleep 0.02; done"
+    session = await create(supervisor, shell(f"({count}) & exit 3"))
+    await reach(session, Phase.EXITED)
+    events = await read_events(session)
+    assert output_of(events) == b"".join(b"%d\n" % n for n in range(10))
+    assert told(events)[-1] == ("attempt.exited", "exited")
+
+
 async def test_a_background_child_that_holds_stdout_is_ended_after_the_leader(
     supervisor: Supervisor,
 ) -> None:

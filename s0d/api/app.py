@@ -78,6 +78,7 @@ class Api:
             config.max_body,
             lambda: refusal(supervisor, self.streams),
             self.watch,
+            config.max_header,
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -77,6 +77,8 @@ class ApiConfig:
     heartbeat: float = 15  # silence on an event stream
     ping_interval: float = 20  # WebSocket
 
+    max_waits: int = 1024  # requests that wait for something at once
+    max_header: int = 16 << 10
     max_body: int = 16 << 20
     max_bodies: int = 128 << 20  # all that are in memory at once
     max_message: int = 16 << 20  # WebSocket
@@ -88,6 +90,11 @@ class ApiConfig:
             raise InvalidRequest("listen: at least one address is required")
         if any(map(_is_tcp, self.listen)) and not (len(self.tokens) or self.insecure_without_token):
             raise InvalidRequest("listen: a TCP address needs a token")
+
+    @property
+    def socket_mode(self) -> int:
+        """Who may connect to the Unix socket; the kernel then says who it is."""
+        return 0o666 if self.uids else 0o600
 
     @property
     def own_hosts(self) -> set[str]:

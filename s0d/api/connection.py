@@ -52,6 +52,7 @@ def hypercorn_config(config: ApiConfig) -> Config:
     made = Config()
     made.errorlog = logging.getLogger("s0d.api.hypercorn")
     made.include_server_header = False
+    made.h11_max_incomplete_size = config.max_header
     made.keep_alive_max_requests = 1 << 62  # 1,000 by default, which a busy client reaches
     made.websocket_max_message_size = config.max_message
     made.websocket_ping_interval = config.ping_interval

@@ -49,11 +49,13 @@ class Gate:
         max_body: int,
         refusal: Callable[[], str | None],
         watch: Watch | None = None,
+        max_header: int = 16 << 10,
     ) -> None:
         self._app = app
         self._edge = edge
         self._authenticator = authenticator
         self._max_body = max_body
+        self._max_header = max_header
         self._refusal = refusal
         self._watch = Watch() if watch is None else watch
         self._revocable: dict[trio.CancelScope, Principal] = {}
@@ -103,6 +105,7 @@ class Gate:
 
     def _check(self, scope: Any) -> str:
         """The plain path to route by; raises what the request is refused with."""
+        self._check_head(scope)
         authority, path = _target(scope)
         host = authority or _header(scope, b"host")
         server = scope.get("server")
@@ -122,6 +125,15 @@ class Gate:
                 raise Unavailable(reason)
         self._check_length(scope)
         return path
+
+    def _check_head(self, scope: Any) -> None:
+        """The server bounds a head that arrives in pieces; one that comes in one is as large."""
+        size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+        if (
+            size + sum([len(name) + len(value) for name, value in scope["headers"]])
+            > self._max_header
+        ):
+            raise RequestTooLarge(f"target and headers have at most {self._max_header} bytes")
 
     def _check_length(self, scope: Any) -> None:
         """A body that says it is too large is not asked for; chunked ones are counted later."""

@@ -26,14 +26,16 @@ _MAX_UNIX_PATH: Final = 107  # bytes, see unix(7)
 
 @asynccontextmanager
 async def open_listeners(
-    addresses: Sequence[Address | socket.socket],
+    addresses: Sequence[Address | socket.socket], mode: int = 0o600
 ) -> AsyncIterator[list[trio.SocketListener]]:
-    """Listen on all of `addresses`, or raise `OSError` and leave none of them open."""
+    """Listen on all of `addresses`, or raise `OSError` and leave none of them open.
+
+    `mode` is that of Unix sockets."""
     async with AsyncExitStack() as stack:
         listeners: list[trio.SocketListener] = []
         for address in addresses:
             if isinstance(address, UnixAddress):
-                opened = [_open_unix(address.path, stack)]
+                opened = [_open_unix(address.path, stack, mode)]
             elif isinstance(address, TcpAddress):
                 opened = await _open_tcp(address)
             else:
@@ -65,25 +67,25 @@ def _adopt(given: socket.socket) -> trio.SocketListener:
     return trio.SocketListener(trio.socket.from_stdlib_socket(given))
 
 
-def _open_unix(path: str, stack: AsyncExitStack) -> trio.SocketListener:
+def _open_unix(path: str, stack: AsyncExitStack, mode: int) -> trio.SocketListener:
     try:
         _refuse_long(path)
         _refuse_live(path)
-        sock, identity = _bind(path)
+        sock, identity = _bind(path, mode)
     except OSError as error:
         raise _unusable(UnixAddress(path), error) from error
     stack.callback(_remove, path, identity)
     return trio.SocketListener(trio.socket.from_stdlib_socket(sock))
 
 
-def _bind(path: str) -> tuple[socket.socket, tuple[int, int]]:
+def _bind(path: str, mode: int) -> tuple[socket.socket, tuple[int, int]]:
     temporary = _temporary(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         sock.bind(temporary)
-        os.chmod(temporary, 0o600)
+        os.chmod(temporary, mode)
         sock.listen(BACKLOG)
         identity = _identity(temporary)
         os.rename(temporary, path)

@@ -133,6 +133,7 @@ def _of_the_api(watch: Watch) -> Iterator[Metric]:
     yield _histogram("http_request_seconds", "Time to the end of an answer.", watch.seconds)
     yield _histogram("loop_lag_seconds", "What new events wait for: one turn.", watch.loop_busy)
     yield _gauge("http_requests_in_flight", "Answers under way.", {(): {(): watch.in_flight}})
+    yield _gauge("waits", "Requests that wait for something.", {(): {(): watch.waits}})
     connections = {(): {(): watch.connections()}}
     yield _gauge("connections", "Connections that are open.", connections)
 

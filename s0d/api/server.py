@@ -63,7 +63,10 @@ async def serve_api(
     shutdown = trio.Event() if shutdown is None else shutdown
     close = shutdown if close is None else close
     api = make_app(supervisor, config)
-    async with open_listeners(config.listen) as listeners, observed(api.watch.loop_busy):
+    async with (
+        open_listeners(config.listen, config.socket_mode) as listeners,
+        observed(api.watch.loop_busy),
+    ):
         server = _Server(api, config, supervisor)
         async with trio.open_nursery() as nursery:
             acceptor = await nursery.start(server.accept, listeners)

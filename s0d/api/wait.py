@@ -36,7 +36,7 @@ async def wait(call: Call) -> Match:
     body: WaitBody = call.body
     conditions = _conditions(call, body.wanted)
     began = trio.current_time()
-    with call.streams.waiting(body.seconds):
+    with call.watch.waiting(call.config.max_waits), call.streams.waiting(body.seconds):
         match = await wait_any(conditions)
         return _result(match, trio.current_time() - began)
     if call.streams.stopped:

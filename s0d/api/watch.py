@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import trio
 
-from s0d.model.errors import S0dError
+from s0d.model.errors import LimitExceeded, S0dError
 from s0d.model.histogram import Histogram
 
 from .auth import Principal, Verb
@@ -41,7 +42,19 @@ class Watch:
         self.loop_busy = Histogram()
         self.connections_refused = 0
         self.in_flight = 0
+        self.waits = 0
         self.connections: Callable[[], int] = lambda: 0
+
+    @contextmanager
+    def waiting(self, most: int) -> Iterator[None]:
+        """For as long as a request waits for something; `LimitExceeded` where too many do."""
+        if self.waits >= most:
+            raise LimitExceeded(f"at most {most} requests wait at once: try again later")
+        self.waits += 1
+        try:
+            yield
+        finally:
+            self.waits -= 1
 
     def refused(self, scope: Any, error: S0dError) -> None:
         """The gate let it go no further."""

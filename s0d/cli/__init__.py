@@ -37,6 +37,7 @@ module          holds
 `ending`        how a session ended, in words and as an exit code
 `lookup`        sessions by id, beginning of an id, or name
 `serve`         `s0d serve`
+`config`        `s0d config ...`: what the daemon would be told, and by whom
 `token`         `s0d token ...`: reads and changes the daemon's own files
 ==============  =====================================================================
 """

@@ -20,6 +20,7 @@ from .options import Common, connection_options
 
 _VERBS = {
     "attach": ("s0d.cli.attach", "attach"),
+    "config": ("s0d.cli.config", "config"),
     "doctor": ("s0d.cli.doctor", "doctor"),
     "journal": ("s0d.cli.journal", "journal"),
     "mcp": ("s0d.cli.mcp", "mcp"),

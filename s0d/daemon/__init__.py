@@ -10,6 +10,7 @@ module          holds
 `paths`         where state and socket lie by default, and listen addresses
 `journals`      journals as files, for `s0d journal`: found, checked, mended, printed
 `token`         the bearer token: environment, systemd credential, or a file made once
+`settings`      file, environment and flags, and which of them a value comes from
 `config`        everything that can be configured, resolved
 `serve`         supervisor and API in one nursery
 `standalone`    the process around it: signals, readiness, exit code

@@ -1,13 +1,14 @@
-"""Everything that can be configured, resolved from flags and environment."""
+"""Everything that can be configured, resolved from file, environment and flags."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from s0d.api.auth import AllTokens, StaticTokens
 from s0d.api.config import Address, ApiConfig, TcpAddress, UnixAddress, parse_address
@@ -16,8 +17,10 @@ from s0d.api.token_file import TokenFile
 from s0d.model.errors import InvalidRequest
 from s0d.model.ids import is_sandbox_id
 from s0d.process.children import ChildRegistry
+from s0d.supervisor.bounds import Bounds
 
 from .paths import default_socket, default_state_dir
+from .settings import VARIABLE, Found, Limits, Settings, default_file, gather
 from .token import find_token
 
 DEFAULT_TCP: Final = TcpAddress("127.0.0.1", 7707)
@@ -34,7 +37,10 @@ class Config:
     `claim_cgroup`, `registry` and `nofile_soft` are for a daemon that has its process for itself:
     whether it may move into a cgroup of its own; the attempts' children, which its reaper leaves
     alone; the soft limit of descriptors that it had before it raised its own (None: it did not).
-    `access_log`: a line for each request in the log.
+    `access_log`: a line for each request in the log; `log_format` and `log_level` are for who sets
+    up logging.
+    `hosts`, `origins`: names and web pages beyond our own; `uids`: users whose connections to the
+    Unix socket need no token; `own_processes`: sandboxes whose processes may come in by it.
     `run_as`: `USER` or `USER:GROUP` that sessions run as; None for the daemon's own user.
     """
 
@@ -50,6 +56,14 @@ class Config:
     nofile_soft: int | None = None
     run_as: str | None = None
     access_log: bool = True
+    log_format: str = "text"
+    log_level: str = "info"
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    uids: tuple[int, ...] = ()
+    own_processes: tuple[str, ...] = ()
+    insecure_without_token: bool = False
+    limits: Limits = field(default_factory=Limits)
 
     def check(self) -> None:
         """Raise `InvalidRequest` for what could not be served."""
@@ -65,46 +79,105 @@ class Config:
         """The API's part, with what is really listened on."""
         one = StaticTokens.one(self.token) if self.token else StaticTokens()
         made = TokenFile(self.state_dir / TOKENS)
+        limits = self.limits
         return ApiConfig(
             listen=listen,
             tokens=AllTokens(one, made),
             token_file=made,
+            insecure_without_token=self.insecure_without_token,
+            uids=self.uids,
+            hosts=self.hosts,
+            origins=self.origins,
+            own_processes=self.own_processes,
             access_log=self.access_log,
+            max_connections=limits.connections,
+            max_connections_per_peer=limits.connections_per_peer,
+            header_timeout=limits.header_seconds,
+            max_header=limits.header_bytes,
+            body_timeout=limits.body_seconds,
+            max_body=limits.body_bytes,
+            max_bodies=limits.all_bodies_bytes,
+            max_message=limits.message_bytes,
+            max_page=limits.page_bytes,
+            max_waits=limits.waits,
+            max_failures=limits.wrong_tokens_per_minute,
         )
+
+    @property
+    def bounds(self) -> Bounds:
+        """The supervisor's part of the limits."""
+        return Bounds(**{name: getattr(self.limits, name) for name in Bounds.__struct_fields__})
+
+    @property
+    def descriptors(self) -> int:
+        """How many descriptors are needed where everything is full."""
+        return self.bounds.descriptors(self.limits.connections)
+
+
+def resolve_settings(
+    environ: Mapping[str, str], uid: int, file: str | None, flags: Mapping[str, Any]
+) -> tuple[Settings, Found]:
+    """The settings and where each comes from, checked; nothing is made.  `InvalidRequest`."""
+    named = file or environ.get(VARIABLE)
+    path = Path(named) if named else default_file(environ, uid)
+    settings, found = gather(flags, environ, path)
+    _config(settings, environ, uid, token="x").check()
+    return settings, found
 
 
 def resolve(
-    environ: Mapping[str, str],
-    uid: int,
-    *,
-    state_dir: str | None = None,
-    listen: Sequence[str] = (),
-    sandbox_id: str | None = None,
-    reset_copied_sessions: bool = False,
-    cgroups: bool = True,
-    run_as: str | None = None,
-    access_log: bool = True,
+    environ: Mapping[str, str], uid: int, *, file: str | None = None, **flags: Any
 ) -> Config:
-    """The configuration that flags and environment mean; any `listen` replaces both defaults.
+    """The configuration that file, environment and flags mean (see `settings`).
 
     Makes the token file where there is none.  Raises `InvalidRequest` or `StateDirectoryError`.
     """
-    state = Path(state_dir).absolute() if state_dir else default_state_dir(environ, uid)
-    config = Config(
-        state_dir=state,
+    settings, _ = resolve_settings(environ, uid, file, flags)
+    state = _state_dir(settings, environ, uid)
+    token = None if settings.insecure_without_token else find_token(state, environ)
+    return _config(settings, environ, uid, token=token)
+
+
+def _state_dir(settings: Settings, environ: Mapping[str, str], uid: int) -> Path:
+    given = settings.state_dir
+    return Path(given).absolute() if given else default_state_dir(environ, uid)
+
+
+def _config(
+    settings: Settings, environ: Mapping[str, str], uid: int, *, token: str | None
+) -> Config:
+    listen = settings.listen
+    return Config(
+        state_dir=_state_dir(settings, environ, uid),
         listen=tuple(_absolute(parse_address(text)) for text in listen)
         or (UnixAddress(str(default_socket(environ, uid))),),
         optional_listen=() if listen else (DEFAULT_TCP,),
-        sandbox_id=sandbox_id or "local",
-        reset_copied_sessions=reset_copied_sessions,
-        cgroups=cgroups,
-        claim_cgroup=cgroups,
-        run_as=run_as,
-        access_log=access_log,
-        token=find_token(state, environ),
+        sandbox_id=settings.sandbox_id or "local",
+        reset_copied_sessions=settings.reset_copied_sessions,
+        cgroups=settings.cgroups,
+        claim_cgroup=settings.cgroups,
+        run_as=settings.run_as or None,
+        access_log=settings.access_log,
+        log_format=settings.log_format,
+        log_level=settings.log_level,
+        hosts=tuple(settings.hosts),
+        origins=tuple(settings.origins),
+        uids=tuple(map(_uid_of, settings.socket_users)),
+        own_processes=tuple(settings.own_processes),
+        insecure_without_token=settings.insecure_without_token,
+        limits=settings.limits,
+        token=token,
     )
-    config.check()
-    return config
+
+
+def _uid_of(user: str) -> int:
+    """A user by name or number."""
+    if user.isascii() and user.isdigit():
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise InvalidRequest(f"socket_users: there is no user {user}") from None
 
 
 def _absolute(address: Address) -> Address:

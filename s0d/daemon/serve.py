@@ -60,6 +60,7 @@ async def serve(
             registry=config.registry,
             nofile_soft=config.nofile_soft,
             run_as=config.run_as,
+            bounds=config.bounds,
         ) as supervisor:
             api = config.api((*config.listen, *_bind_free(config.optional_listen)))
             start = partial(serve_api, supervisor, api, shutdown=shutdown, close=stopped)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -31,10 +32,10 @@ _log = logging.getLogger("s0d.daemon")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def standalone(config: Config, *, log_format: str, log_level: str, ready_fd: int | None) -> int:
+def standalone(config: Config, *, ready_fd: int | None) -> int:
     """Run until a signal ends it; the exit code: 0 after an orderly end, 1 after an error."""
     memory.tune_allocator()
-    logs.configure(log_format, log_level)
+    logs.configure(config.log_format, config.log_level)
     os.environ.pop(VARIABLE, None)
     config = replace(config, nofile_soft=confine())
     notifier = Notifier(os.environ, ready_fd)
@@ -52,11 +53,22 @@ def standalone(config: Config, *, log_format: str, log_level: str, ready_fd: int
     return 1 if failed else 0
 
 
+def _check_descriptors(config: Config) -> None:
+    """Say at the start what would otherwise be found out when a sandbox is full."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    extra = {"limit": limit, "needed": config.descriptors}
+    if limit < config.descriptors:
+        _log.warning("fewer descriptors than the limits may need (LimitNOFILE=)", extra=extra)
+    else:
+        _log.debug("descriptors", extra=extra)
+
+
 def _make_socket_directories(config: Config) -> None:
     """A runtime directory does not survive a boot: nobody else makes it for a daemon by hand."""
     for address in config.listen:
         if isinstance(address, UnixAddress):
-            os.makedirs(os.path.dirname(address.path), mode=0o700, exist_ok=True)
+            mode = 0o711 if config.uids else 0o700
+            os.makedirs(os.path.dirname(address.path), mode=mode, exist_ok=True)
 
 
 async def _main(config: Config, notifier: Notifier) -> None:
@@ -69,6 +81,7 @@ async def _main(config: Config, notifier: Notifier) -> None:
                 start = partial(serve, config, shutdown=end.shutdown)
                 end.serving = await nursery.start(start)
                 memory.tune_collector()
+                _check_descriptors(config)
                 _announce(end.serving)
                 notifier.ready()
             watching.cancel_scope.cancel()

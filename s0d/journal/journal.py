@@ -315,6 +315,11 @@ class Journal:
         """
         return self._retention.retire(now)
 
+    def give_up_oldest(self) -> bool:
+        """Remove the oldest segment, other journals need its room; False where there is none but
+        the one being written. Raises :class:`JournalError`."""
+        return self._retention.give_up()
+
     def end(self) -> None:
         """No more records will come: cursors get None after the last one."""
         self.ended = True

@@ -60,6 +60,10 @@ class Retention:
             self._remove_oldest()
         return None
 
+    def give_up(self) -> bool:
+        """Remove the oldest segment that is not being written; False where there is none."""
+        return self._store.has_sealed and self._remove_oldest()
+
     def _way_out(self, runs: list[Run], frames: list[Framed], error: OSError) -> list[Run]:
         """What to try after a failed write: the room kept, then the room of old segments."""
         store = self._store

@@ -24,6 +24,8 @@ module          owns
 `exec`          commands that are no sessions: owned, ended with their caller
 `notes`         files that name their trees, for the next daemon
 `replay`        what a client that attaches is sent first, and what a slow one missed
+`bounds`        how much of everything a supervisor bears
+`storage`       what the journals of a sandbox retain together, held to a limit
 `counts`        what has happened since the start, for who publishes it
 `meter`         how much output a session has written
 `seats`         who is attached, until one takes over

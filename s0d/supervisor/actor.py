@@ -64,6 +64,7 @@ class Actor:
             journal,
             generation=lambda: host.generation,
             on_control=self._on_control,
+            on_segment=lambda: host.storage_grew(),
             clock=host.clock,
             counts=host.counts,
         )

@@ -1,6 +1,6 @@
 """What has happened since the start, counted where it is recorded; for whoever publishes it.
 
-Numbers that grow, and nothing else: what there is at the moment is asked of the sandboxes.
+Numbers that grow, and how many clients look on: what else there is is asked of the sandboxes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Counts:
         self.output_bytes = 0
         self.spawn = Histogram()
         self.spawn_errors = 0
+        self.attached = 0  # now, of all sessions
 
     def control(self, type: str, fields: Mapping[str, Any]) -> None:
         """An event that is not output was recorded."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("s0d.exec")
 
-MAX_EXECS: Final = 256
 MAX_OUTPUT: Final = 1 << 20
 """Bytes kept of each stream of a buffered command; the rest is read and dropped."""
 GRACE: Final = 1.0
@@ -73,8 +72,9 @@ class Execs:
         sandbox: neither a connection nor a shutdown waits for it.  `InvalidRequest` for a command
         that cannot be started, `StopIncomplete` where a process survives SIGKILL.
         """
-        if len(self) >= MAX_EXECS:
-            raise LimitExceeded(f"at most {MAX_EXECS} commands at once in a sandbox")
+        most = self._sandbox.bounds.execs
+        if len(self) >= most:
+            raise LimitExceeded(f"at most {most} commands at once in a sandbox")
         run: _Run[T] = _Run(use)
         self._running.add(run)  # type: ignore[arg-type]
         self._start(self._see_through, run, self._plan(spec))

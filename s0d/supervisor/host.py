@@ -32,6 +32,7 @@ from s0d.process.spawner import Spawner
 from s0d.process.status import ExitStatus
 from s0d.process.tree import EndReport, Tree, Usage, nothing
 
+from .bounds import Bounds
 from .counts import Counts
 from .launch import LaunchPlan
 
@@ -81,7 +82,9 @@ class ProcessHost:
         *,
         run_as: Identity | None = None,
         nofile_soft: int | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
+        self.bounds = Bounds() if bounds is None else bounds
         self.boot_id = boot_id()
         self.counts = Counts()
         self._spawner = spawner
@@ -116,7 +119,7 @@ class ProcessHost:
                 _remove(cgroup)
             raise
         tree: Tree = cgroup or ProcTree(record_of(process, plan.attempt_id), self._scanner)
-        return ProcessLaunch(process, tree, plan.stop_signal)
+        return ProcessLaunch(process, tree, plan.stop_signal, self.bounds.input_queue)
 
     def _make_cgroup(self, plan: LaunchPlan) -> CgroupTree | None:
         if self._home is None:
@@ -173,12 +176,12 @@ class ProcessHost:
 class ProcessLaunch:
     """A started process with its tree and plumbing (see `launch.Launch`)."""
 
-    def __init__(self, process: Process, tree: Tree, stop_signal: int) -> None:
+    def __init__(self, process: Process, tree: Tree, stop_signal: int, input_queue: int) -> None:
         self._process = process
         self._tree = tree
         self._stop_signal = stop_signal
         self.outputs = _outputs(process)
-        self.input = _input(process, self.outputs)
+        self.input = _input(process, self.outputs, input_queue)
 
     @property
     def pid(self) -> int:
@@ -258,12 +261,14 @@ def _outputs(process: Process) -> dict[str, OutputPump]:
     return {"stdout": OutputPump(process.stdout_fd), "stderr": OutputPump(process.stderr_fd)}
 
 
-def _input(process: Process, outputs: dict[str, OutputPump]) -> InputWriter:
+def _input(process: Process, outputs: dict[str, OutputPump], limit: int) -> InputWriter:
     def expect_replies() -> None:
         for pump in outputs.values():
             pump.expect_reply()
 
     if process.master_fd is not None:
-        return InputWriter(process.master_fd, terminal=True, on_write=expect_replies)
+        return InputWriter(process.master_fd, terminal=True, limit=limit, on_write=expect_replies)
     assert process.stdin_fd is not None
-    return InputWriter(process.stdin_fd, close_stdin=process.close_stdin, on_write=expect_replies)
+    return InputWriter(
+        process.stdin_fd, limit=limit, close_stdin=process.close_stdin, on_write=expect_replies
+    )

@@ -17,6 +17,7 @@ from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
 from s0d.process.tree import EndReport, Usage, nothing
 
+from .bounds import Bounds
 from .clock import RuntimeClock
 from .counts import Counts
 
@@ -124,6 +125,13 @@ class Host(Protocol):
     @property
     def clock(self) -> RuntimeClock:
         """Stands still while the sandbox is frozen."""
+        ...
+
+    @property
+    def bounds(self) -> Bounds: ...
+
+    def storage_grew(self) -> None:
+        """A session has begun a segment of its journal."""
         ...
 
     @property

@@ -30,6 +30,10 @@ _LONGEST_RETRY: Final = 2.0
 DURABLE_WITHIN: Final = 30.0  # seconds that a caller waits for the disk
 
 
+def _nothing() -> None:
+    pass
+
+
 def first_entry(spec: SessionSpec, idempotency_key: str | None, generation: int) -> Entry:
     """The event that a session begins with: all that is needed to make its record again."""
     created = draft(
@@ -52,6 +56,7 @@ class Recorder:
         *,
         generation: Callable[[], int],
         on_control: Callable[[], None],
+        on_segment: Callable[[], None] = _nothing,
         clock: RuntimeClock,
         counts: Counts | None = None,
         now_ns: Callable[[], int] = time.time_ns,
@@ -60,6 +65,8 @@ class Recorder:
         self._journal = journal
         self._generation = generation
         self._on_control = on_control
+        self._on_segment = on_segment
+        self._segment = journal.newest_segment
         self._clock = clock
         self._counts = Counts() if counts is None else counts
         self._now_ns = now_ns
@@ -93,6 +100,7 @@ class Recorder:
         if not self._stalled:  # else it took of the room that is kept for control events
             self.error = None
         self._on_control()
+        self._look_at_segment()
         return block.last
 
     def output(self, stream: str, chunks: Sequence[bytes]) -> int:
@@ -112,7 +120,13 @@ class Recorder:
         self.meter.wrote(block.records, self._journal)
         self._counts.output(len(block.records), self.meter.total - before)
         self.last_activity = self._clock.time()
+        self._look_at_segment()
         return block.last
+
+    def _look_at_segment(self) -> None:
+        if self._journal.newest_segment != self._segment:
+            self._segment = self._journal.newest_segment
+            self._on_segment()
 
     async def wait_durable(self, seq: int) -> None:
         """Wait until event `seq` is on disk; `Unavailable` where that failed or takes too long."""

@@ -33,7 +33,6 @@ from .session import Session
 
 log = logging.getLogger("s0d.supervisor")
 
-MAX_SANDBOXES: Final = 1000
 _RETRY: Final = 5.0
 """Seconds, after a deletion that nobody waits for could not be seen through."""
 
@@ -162,8 +161,9 @@ class Registry:
             raise Unavailable("s0d is shutting down")
         if record.id in self.table or record.id in self._making:
             raise SandboxConflict(f"id: there is a sandbox {record.id} already")
-        if len(self.table) + len(self._making) >= MAX_SANDBOXES:
-            raise LimitExceeded(f"at most {MAX_SANDBOXES} sandboxes")
+        most = self._place.host.bounds.sandboxes
+        if len(self.table) + len(self._making) >= most:
+            raise LimitExceeded(f"at most {most} sandboxes")
         claims = [record.id, *([record.fork_key] if record.fork_key else [])]
         done = trio.Event()
         self._making.update(dict.fromkeys(claims, done))

@@ -20,6 +20,7 @@ from s0d.model.errors import SandboxConflict, StopIncomplete, Unavailable
 from s0d.model.sandbox import SandboxConfig, SandboxRecord, SandboxStatus
 from s0d.model.spec import SessionSpec
 
+from .bounds import Bounds
 from .clock import RuntimeClock
 from .counts import Counts
 from .exec import Execs
@@ -32,6 +33,7 @@ from .screens import Screens
 from .session import Session
 from .sessions import Sessions
 from .snapshots import AT_ONCE
+from .storage import Storage
 from .store import Store
 
 log = logging.getLogger("s0d.sandbox")
@@ -62,6 +64,9 @@ class Sandbox:
         self.screens = Screens()
         self.named = NamedSessions(self)
         self.execs = Execs(self, nursery.start_soon)
+        self._storage = Storage(
+            lambda: [session.journal for session in self.sessions()], host.bounds.journal_bytes
+        )
         self._host = host
         self._nursery = nursery
         self._storing = trio.Lock()
@@ -98,6 +103,13 @@ class Sandbox:
     @property
     def counts(self) -> Counts:
         return self._host.counts
+
+    @property
+    def bounds(self) -> Bounds:
+        return self._host.bounds
+
+    def storage_grew(self) -> None:
+        self._storage.grew()
 
     def check(self, spec: SessionSpec) -> None:
         if spec.limits:

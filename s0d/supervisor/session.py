@@ -18,6 +18,7 @@ from s0d.model import event as ev
 from s0d.model.errors import (
     EventCursorExpired,
     InvalidRequest,
+    LimitExceeded,
     SessionConflict,
     SessionNotFound,
     StopIncomplete,
@@ -125,8 +126,13 @@ class Session:
             raise InvalidRequest(message) from None
 
     def attach(self, after: int | None = None) -> Attachment:
-        """A cursor that counts as an attachment while it is open."""
-        return Attachment(self, self.cursor(after))
+        """A cursor that counts as an attachment while it is open; `LimitExceeded`."""
+        bounds, counts = self._host.bounds, self._host.counts
+        if self.attachments >= bounds.attachments:
+            raise LimitExceeded(f"at most {bounds.attachments} attachments a session")
+        if counts.attached >= bounds.all_attachments:
+            raise LimitExceeded(f"at most {bounds.all_attachments} attachments in all")
+        return Attachment(self, self.cursor(after), counts)
 
     def detached(self) -> None:
         """An attachment has been closed."""

@@ -25,7 +25,6 @@ from .store import JOURNAL, Store, remove_tree
 if TYPE_CHECKING:
     from .launch import Host
 
-MAX_SESSIONS: Final = 10_000
 _READERS_LEAVE: Final = 10.0
 
 
@@ -102,8 +101,9 @@ class Sessions:
 
     async def _create(self, spec: SessionSpec, key: str | None) -> Session:
         self._host.check(spec)
-        if len(self._sessions) + len(self._creating) >= MAX_SESSIONS:
-            raise LimitExceeded(f"at most {MAX_SESSIONS} sessions a sandbox")
+        most = self._host.bounds.sessions
+        if len(self._sessions) + len(self._creating) >= most:
+            raise LimitExceeded(f"at most {most} sessions a sandbox")
         with trio.CancelScope(shield=True):  # all of it or nothing, also when the client leaves
             session = await self._make(spec, key)
         await session.wait_launched()

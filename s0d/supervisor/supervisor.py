@@ -19,6 +19,7 @@ from s0d.process.detect import SWITCHED_OFF, CgroupHome, Ownership
 from s0d.process.environment import base_environment
 from s0d.process.spawner import Spawner
 
+from .bounds import Bounds
 from .host import ProcessHost, log_ownership, open_cgroups
 from .lock import locked
 from .place import Place, take_ownership
@@ -40,6 +41,7 @@ class Options:
     claim_cgroup: bool = False
     nofile_soft: int | None = None
     run_as: str | None = None
+    bounds: Bounds = field(default_factory=Bounds)
     registry: ChildRegistry = field(default_factory=ChildRegistry)
     disk: Disk = field(default_factory=RealDisk)
 
@@ -56,6 +58,7 @@ class OptionArguments(TypedDict, total=False):
     claim_cgroup: bool
     nofile_soft: int | None
     run_as: str | None
+    bounds: Bounds
     registry: ChildRegistry
     disk: Disk
 
@@ -109,8 +112,8 @@ async def open_supervisor(
     controllers can be passed on (only a daemon may do that to itself); `nofile_soft`, the soft
     limit of descriptors that processes start with, for a program that raised its own (default:
     the program's own); `run_as`, `USER` or `USER:GROUP` that processes run as (only where this
-    program is root; `root` and `environment` then default to that user's); `registry`, shared
-    with a reaper of the same program; `disk`, for tests.
+    program is root; `root` and `environment` then default to that user's); `bounds`, how much of
+    everything it bears; `registry`, shared with a reaper of the same program; `disk`, for tests.
     """
     supervisor = Supervisor()
     with _single_error():
@@ -188,7 +191,12 @@ async def _start(
         home, supervisor.ownership = await trio.to_thread.run_sync(open_home)
     log_ownership(supervisor.ownership)
     host = ProcessHost(
-        spawner, environment, home, run_as=target.identity, nofile_soft=options.nofile_soft
+        spawner,
+        environment,
+        home,
+        run_as=target.identity,
+        nofile_soft=options.nofile_soft,
+        bounds=options.bounds,
     )
     supervisor.host, supervisor.syncer = host, syncer
     place = Place(

@@ -20,6 +20,7 @@ from s0d.process.errors import InputClosed, SpawnError
 from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
 from s0d.process.tree import EndReport, Usage
+from s0d.supervisor.bounds import Bounds
 from s0d.supervisor.clock import RuntimeClock
 from s0d.supervisor.counts import Counts
 from s0d.supervisor.launch import LaunchPlan
@@ -198,6 +199,10 @@ class FakeHost:
     """The sandbox: remembers every launch and when it was (Trio's clock)."""
 
     counts = Counts()
+    bounds = Bounds()
+
+    def storage_grew(self) -> None:
+        pass
 
     id = "local"
     generation = 1

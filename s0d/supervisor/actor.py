@@ -44,6 +44,7 @@ from .recorder import Recorder
 log = logging.getLogger("s0d.session")
 
 _AFTER_BUG = 1.0  # seconds: a bug that comes at once again must not fill the log
+_PATIENCE = 5.0  # seconds for a disk, before the runtime goes away without it
 _AT_REST = frozenset({Phase.STOPPED, Phase.EXITED, Phase.FAILED})
 
 
@@ -71,6 +72,7 @@ class Actor:
         self._host = host
         self._clock = host.clock
         self._realizing = False
+        self._scope = trio.CancelScope()
         self._window = RestartWindow()
         self._retry_at = math.inf
         self._stop_reason = "desired_state_stopped"  # or that it expired, until the next start
@@ -139,9 +141,15 @@ class Actor:
         await self.change.wait_for(self._launched)
 
     def _launched(self) -> bool:
-        if self.suspending or self.removed:
+        if self.suspending or self.removed or self._start_stalls:
             return True
         return self.start_reason is None and (self.attempt is None or self.attempt.launched)
+
+    @property
+    def _start_stalls(self) -> bool:
+        """Is there an attempt that a full disk keeps from being started?"""
+        attempt = self.attempt
+        return attempt is not None and attempt.unborn and self.recorder.error is not None
 
     @property
     def lifetime_over(self) -> bool:
@@ -228,15 +236,31 @@ class Actor:
         """Returns when the session is removed or its runtime goes away."""
         self._realizing = True
         try:
-            while not (self.removed or self.suspending):
-                await self._step_safely()
+            with self._scope:
+                while not (self.removed or self.suspending):
+                    await self._step_safely()
         finally:
             self._realizing = False
             self.change.notify()
 
     async def wait_parted(self) -> None:
-        """Wait until `run` has returned."""
-        await self.change.wait_for(lambda: not self._realizing)
+        """Wait until `run` has returned.
+
+        Where the disk does not take what it has to tell, it is not waited for any longer; what
+        follows from it is then for the next runtime to find.
+        """
+
+        def parted() -> bool:
+            return not self._realizing
+
+        await self.change.wait_for(lambda: parted() or self.recorder.error is not None)
+        with trio.move_on_after(_PATIENCE):
+            await self.change.wait_for(parted)
+        if not parted():
+            self._scope.cancel()
+            await self.change.wait_for(parted)
+            self.lose_runtime()
+        self._scope = trio.CancelScope()
 
     async def _step_safely(self) -> None:
         try:
@@ -283,12 +307,24 @@ class Actor:
         self.attempt = attempt = self._new_attempt()
         try:
             await self.recorder.insist(partial(self._record_starting, attempt, reason))
-            outcome = await attempt.run(self._watch_expiry)
+            if self.removed:
+                return
+            outcome = await self._outcome(attempt)
             await self.recorder.insist(partial(self._settle, outcome))
         finally:
             self.attempt = None
             attempt.launched = attempt.ended = True
             self.change.notify()
+
+    async def _outcome(self, attempt: Attempt) -> Outcome:
+        """Run it; for a full disk may have held up its start, not in a frozen sandbox, and not
+        where it was ordered to end meanwhile."""
+        await self._clock.wait(
+            self.change, lambda: attempt.order is not None or not self._clock.stopped
+        )
+        if attempt.order is not None:
+            return Outcome(attempt.order.reason)
+        return await attempt.run(self._watch_expiry)
 
     def _new_attempt(self) -> Attempt:
         spec = self.record.spec

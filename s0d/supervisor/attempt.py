@@ -81,7 +81,8 @@ class Attempt:
 
     `launched` is set when the process runs or could not be started, `ended` when its outcome has
     been recorded (both by the session's actor, which is told through `change`).  `proved` says that
-    no process of it lives, which may be long before a full disk lets the end be recorded.
+    no process of it lives, which holds while it is `unborn`, before its start, and may be long
+    before a full disk lets the end be recorded.
     `survivors` names processes that outlived SIGKILL by 5 s.  `told` is the last order whose first
     signal all processes have been sent.
     """
@@ -110,7 +111,8 @@ class Attempt:
         self._host = host
         self._recorder = recorder
         self._change = change
-        self.proved = False
+        self.unborn = True
+        self.proved = True
         self._kill_at = math.inf  # when the order in force sends SIGKILL
         self._open_pumps = 0
         self._ready = False
@@ -142,9 +144,11 @@ class Attempt:
 
     async def run(self, watch: Callable[[], Awaitable[None]]) -> Outcome:
         """Run the process to its end; `watch` runs beside it (the session's expiry)."""
+        self.unborn = self.proved = False
         try:
             launch = await self._host.launch(self._plan)
         except SpawnError as error:
+            self.proved = True
             return Outcome("start_failed", message=str(error))
         try:
             self.launch = launch
@@ -156,7 +160,8 @@ class Attempt:
         finally:
             if not self.proved:
                 with trio.CancelScope(shield=True):
-                    await launch.end(0)
+                    report = await launch.end(0)
+                self.proved = not report.survivors
             launch.close()
             self.launch = None
 

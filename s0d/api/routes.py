@@ -44,6 +44,7 @@ from s0d.wire.terminal import Keys, WaitBody, decode_keys
 from . import (
     attach,
     exec,
+    logs,
     metrics,
     named,
     openapi,
@@ -237,6 +238,16 @@ def _of_terminal() -> list[Route]:
             status=202,
         ),
         Route("POST", f"{one}/wait", wait.wait, wait.WaitResult, read, body=_body(WaitBody)),
+        Route(
+            "GET",
+            f"{one}/logs",
+            logs.get_logs,
+            None,
+            read,
+            kind=Kind.DOCUMENT,
+            params=logs.PARAMS,
+            media=logs.MEDIA,
+        ),
         Route("GET", f"{one}/attach", attach.attach, None, kind=Kind.WEBSOCKET),
         Route(
             "GET",

@@ -25,6 +25,9 @@ module          holds
 `advice`        what to do where no daemon answers
 `background`    start a daemon where none answers
 `mcp`           `s0d mcp`: the tools of `s0d.mcp` on standard streams
+`logs`          `s0d logs`: output as lines, filtered by the daemon, followed by sequence
+`log_text`      how a line of a log is printed
+`colour`        whether to print colours
 `attach`        `s0d attach`: the verb
 `attachment`    staying attached over as many connections as it takes
 `plan`          how to attach, and how that ended

@@ -98,6 +98,10 @@ class Client:
         query = {"format": form, "input": "true" if inputs else None, "attempt_id": attempt_id}
         return self._open(session, f"recording{_query(query)}")
 
+    def logs(self, session: str, query: Mapping[str, int | str | None]) -> Response:
+        """Lines of output, one JSON object a line, open; the caller closes it."""
+        return self._open(session, f"logs{_query(query)}")
+
     def keys(self, session: str, body: Json) -> Json:
         return self._of(session, "POST", "keys", body)
 

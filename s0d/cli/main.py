@@ -23,6 +23,7 @@ _VERBS = {
     "config": ("s0d.cli.config", "config"),
     "doctor": ("s0d.cli.doctor", "doctor"),
     "journal": ("s0d.cli.journal", "journal"),
+    "logs": ("s0d.cli.logs", "logs"),
     "mcp": ("s0d.cli.mcp", "mcp"),
     "run": ("s0d.cli.run", "run"),
     "serve": ("s0d.cli.serve", "serve"),

@@ -8,7 +8,7 @@ is over leaves its thread at most one piece to finish.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import re2
 import trio
@@ -54,17 +54,7 @@ class Regex:
     """An expression in RE2's syntax; `^` and `$` are the ends of lines."""
 
     def __init__(self, expression: str, field: str = "regex") -> None:
-        options = re2.Options()
-        options.max_mem = _MAX_MEMORY
-        options.log_errors = False
-        try:
-            self._regex = re2.compile(b"(?m)" + _encoded(expression, field), options)
-        except re2.error as error:
-            reason = error.args[0] if error.args else error
-            text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-            raise InvalidRequest(f"{field}: not a regular expression (RE2): {text}") from None
-        if self._regex.programsize > MAX_PROGRAM:
-            raise InvalidRequest(f"{field}: the expression is too large")
+        self._regex = compiled(expression, field)
 
     async def find(self, data: bytes) -> tuple[int, int] | None:
         span: tuple[int, int] | None = await trio.to_thread.run_sync(
@@ -111,6 +101,23 @@ class Search:
                 return Hit(text[found[0] : found[1]], max(start + found[1] - before, 0))
             self._carry = self._pattern.carry(text)
         return None
+
+
+def compiled(expression: str, field: str, *, ignore_case: bool = False) -> Any:
+    """An expression of RE2's over bytes; `InvalidRequest` where it is none, or too large."""
+    options = re2.Options()
+    options.max_mem = _MAX_MEMORY
+    options.log_errors = False
+    options.case_sensitive = not ignore_case
+    try:
+        regex = re2.compile(b"(?m)" + _encoded(expression, field), options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise InvalidRequest(f"{field}: not a regular expression (RE2): {text}") from None
+    if regex.programsize > MAX_PROGRAM:
+        raise InvalidRequest(f"{field}: the expression is too large")
+    return regex
 
 
 def _encoded(text: str, field: str) -> bytes:

@@ -91,13 +91,17 @@ class Execs:
         """The leaders of those that have been started."""
         return [run.launch.pid for run in self._running if run.launch is not None]
 
-    async def end(self) -> None:
-        """End them all, at once: the runtime goes away."""
-        for run in list(self._running):
+    async def end(self, *, for_good: bool = True) -> None:
+        """End them all, at once: the runtime goes away.
+
+        Where it may come back, those that wait for a runtime go on to wait.
+        """
+        runs = [run for run in self._running if for_good or run.launch is not None]
+        for run in runs:
             run.unwanted.set()
-            if run.launch is None:  # it may be waiting for the runtime that goes away
+            if run.launch is None:
                 run.scope.cancel()
-        for run in list(self._running):
+        for run in runs:
             await run.over.wait()
 
     async def freeze(self) -> None:

@@ -275,7 +275,7 @@ class Sandbox:
         await self._each(Session.thaw)
 
     async def end_sessions(self) -> None:
-        await self.execs.end()
+        await self.execs.end(for_good=False)
         await self._each(_suspend)
         await self._each(Session.wait_parted)
         self.clock.start()

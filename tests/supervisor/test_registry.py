@@ -18,6 +18,7 @@ from s0d.model.errors import InvalidRequest, SandboxConflict, Unavailable
 from s0d.model.sandbox import SandboxConfig, SandboxRecord
 from s0d.supervisor import open_supervisor, registry, roots
 from s0d.supervisor.clock import RuntimeClock
+from s0d.supervisor.exec import buffered
 from s0d.supervisor.expiry import Expiry
 from s0d.supervisor.place import Place, empty_trash, make, remove
 from s0d.supervisor.sandbox import Sandbox
@@ -77,6 +78,40 @@ async def test_what_was_left_alone_is_not_written_over(tmp_path: Path) -> None:
             await supervisor.registry.create(sandbox_id="other")
     assert marker.read_text() == "{damaged"
     assert sorted(str(path) for path in marker.parent.rglob("*")) == held
+
+
+# -- the runtime -----------------------------------------------------------------------------
+
+
+async def test_a_command_that_comes_during_a_pause_wakes_it(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        ending, may_end = trio.Event(), trio.Event()
+        end_sessions = sandbox.end_sessions
+
+        async def slowly() -> None:
+            ending.set()
+            await may_end.wait()
+            await end_sessions()
+
+        sandbox.end_sessions = slowly  # type: ignore[method-assign]
+        said: list[bytes] = []
+
+        async def run() -> None:
+            result = await sandbox.execs.run(
+                spec_of("echo", "woken"), lambda launch, _: buffered(launch, b"", PATIENCE)
+            )
+            said.append(bytes(result.stdout.data))
+
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sandbox.pause)
+                await ending.wait()
+                nursery.start_soon(run)
+                await trio.testing.wait_all_tasks_blocked()
+                may_end.set()
+        assert said == [b"woken\n"]
+        assert (sandbox.status, sandbox.record.paused, sandbox.generation) == ("running", False, 2)
 
 
 # -- the end ---------------------------------------------------------------------------------

@@ -25,12 +25,14 @@ _CWD_KINDS = _RESOURCE_KINDS | {
     errno.ENOTDIR: SpawnErrorKind.CWD_NOT_DIRECTORY,
     errno.EACCES: SpawnErrorKind.CWD_DENIED,
 }
+_SHOWN = 100  # characters of a name that is too long to be one
 _PROGRAM_KINDS = _RESOURCE_KINDS | {
     errno.ENOENT: SpawnErrorKind.NOT_FOUND,
     errno.ENOTDIR: SpawnErrorKind.NOT_FOUND,
     errno.EACCES: SpawnErrorKind.ACCESS_DENIED,
     errno.EPERM: SpawnErrorKind.ACCESS_DENIED,
     errno.ENOEXEC: SpawnErrorKind.BAD_FORMAT,
+    errno.ENAMETOOLONG: SpawnErrorKind.TOO_LONG,
 }
 
 
@@ -120,6 +122,8 @@ def _check_program(path: str, cwd_fd: int) -> None:
 
 
 def _program_error(path: str, number: int) -> SpawnError:
+    if number == errno.ENAMETOOLONG:  # and so would the message be
+        path = f"{path[:_SHOWN]}\N{HORIZONTAL ELLIPSIS}"
     return system_error(_PROGRAM_KINDS.get(number, SpawnErrorKind.SYSTEM), path, number)
 
 

@@ -243,6 +243,11 @@ async def test_too_long(start: Start) -> None:
     with pytest.raises(SpawnError) as caught:
         await start("/bin/true", "x" * 200_000)
     assert (caught.value.kind, caught.value.errno) == (SpawnErrorKind.TOO_LONG, 7)
+    for name in ("x" * 200_000, "/" + "x" * 300):
+        with pytest.raises(SpawnError) as caught:
+            await start(name)
+        assert (caught.value.kind, caught.value.errno) == (SpawnErrorKind.TOO_LONG, 36)
+        assert len(str(caught.value)) < 200
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter any directory")

@@ -178,11 +178,11 @@ class Session:
         await self._prepare()
         self._check_startable(self.record.spec)
         starts = self._actor.attempt is None or self._actor.ending
-        seq = self._want(DesiredState.RUNNING)
+        self._want(DesiredState.RUNNING)
         if starts:
             self._actor.request_start("desired_state_running")
         await self._actor.wait_launched()
-        await self.wait_durable(seq)
+        await self.wait_durable(self.journal.latest)  # the attempt that is shown too
 
     async def create_attempt(self, *, replace_current: bool = False) -> None:
         """A new attempt; the running one is replaced where that is asked for."""
@@ -194,11 +194,11 @@ class Session:
         self._check_startable(self.record.spec)
         if self._actor.attempt is not None and not replace_current and not self._actor.ending:
             raise SessionConflict("an attempt is running: set replace_current to replace it")
-        seq = self._want(DesiredState.RUNNING)
+        self._want(DesiredState.RUNNING)
         self._actor.request_start("attempt_created")
         self._actor.order_stop("attempt_replaced")
         await self._actor.wait_launched()
-        await self.wait_durable(seq)
+        await self.wait_durable(self.journal.latest)
 
     async def stop(self) -> None:
         """Want it stopped; returns when every process of it has ended.
@@ -279,7 +279,7 @@ class Session:
         changed = not spec.runs_the_same(old, self._host.root)
         if wanted and (changed or not was_wanted):
             self._check_startable(spec)
-        seq = self._actor.command(draft(ev.SESSION_UPDATED, spec=msgspec.to_builtins(spec)))
+        self._actor.command(draft(ev.SESSION_UPDATED, spec=msgspec.to_builtins(spec)))
         self._set_limits(spec)
         if not wanted:
             return await self._stopped()
@@ -289,7 +289,7 @@ class Session:
             self._actor.request_start("spec_updated")
             self._actor.order_stop("spec_replaced")
             await self._actor.wait_launched()
-        return await self.wait_durable(seq)
+        return await self.wait_durable(self.journal.latest)
 
     async def delete(self) -> None:
         """End every process of it, then remove its identity, its journal and its key.
@@ -354,10 +354,9 @@ class Session:
         except JournalError as error:
             raise Unavailable(f"the journal cannot be written: {error}") from None
 
-    def _want(self, state: DesiredState) -> int:
-        if self.record.desired is state:
-            return self.journal.latest
-        return self._actor.command(draft(ev.SESSION_DESIRED_STATE, reason=str(state)))
+    def _want(self, state: DesiredState) -> None:
+        if self.record.desired is not state:
+            self._actor.command(draft(ev.SESSION_DESIRED_STATE, reason=str(state)))
 
     def _check_startable(self, spec: SessionSpec) -> None:
         self._actor.check_present()

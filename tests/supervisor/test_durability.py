@@ -18,7 +18,8 @@ PTY: dict[str, Any] = {"io": {"mode": "pty"}}
 COMMANDS: dict[str, tuple[str, Callable[[Session], Awaitable[object]]]] = {
     "update": ("session.updated", lambda s: s.update(spec_of("cat", name="renamed", **PTY))),
     "stop": ("session.stopped", lambda s: s.stop()),
-    "start": ("session.desired_state", lambda s: s.start()),
+    "start": ("attempt.starting", lambda s: s.start()),
+    "replace": ("attempt.starting", lambda s: s.update(spec_of("sleep", "1000", **PTY))),
     "attempt": ("attempt.starting", lambda s: s.create_attempt(replace_current=True)),
     "input": ("input.accepted", lambda s: s.input("i", b"x")),
     "signal": ("signal.sent", lambda s: s.signal(signal.SIGUSR1)),
@@ -36,6 +37,7 @@ async def test_what_is_answered_is_on_the_disk(tmp_path: Path, name: str) -> Non
         if name == "start":
             await session.stop()
         before = session.journal.latest
+        await session.wait_durable(before)
         await command(session)
         durable = session.journal.durable
         told = [event.seq for event in await read_events(session, before) if event.type == type]

@@ -16,7 +16,8 @@ module          holds
 `standalone`    the process around it: signals, readiness, exit code
 `force`         what a second signal does
 `confinement`   umask, no core dumps of secrets, descriptor limit
-`notify`        readiness told to systemd or to whoever started us
+`notify`        readiness, status, life and reload told to systemd or to whoever started us
+`activation`    sockets that systemd has opened for us
 `logs`          one line an event, as text or JSON
 ==============  =====================================================================
 """

@@ -65,6 +65,11 @@ class Config:
     insecure_without_token: bool = False
     limits: Limits = field(default_factory=Limits)
 
+    @property
+    def listens_by_default(self) -> bool:
+        """Did nobody say where?"""
+        return bool(self.optional_listen)
+
     def check(self) -> None:
         """Raise `InvalidRequest` for what could not be served."""
         if not is_sandbox_id(self.sandbox_id):

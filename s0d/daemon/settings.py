@@ -1,8 +1,8 @@
 """What an operator sets: in a file, in the environment, by flags, the later the stronger.
 
 The file is TOML, its table `[daemon]`; other tables are others' business.  A variable is
-`S0D_DAEMON_` and the key in capitals, `S0D_DAEMON_LIMITS_SESSIONS` for one of a table within; blanks
-part the words of a list.  An unknown key is refused, with the nearest known one.
+`S0D_DAEMON_` and the key in capitals, `S0D_DAEMON_LIMITS_SESSIONS` for one of a table within;
+blanks part the words of a list.  An unknown key is refused, with the nearest known one.
 """
 
 from __future__ import annotations

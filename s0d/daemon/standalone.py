@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -17,8 +17,10 @@ from s0d import __version__
 from s0d.api.config import UnixAddress
 from s0d.model.errors import S0dError
 from s0d.process.reaper import Reaper
+from s0d.supervisor import Supervisor
 
 from . import logs, memory
+from .activation import inherited
 from .config import Config
 from .confinement import confine
 from .force import kill_sessions
@@ -28,7 +30,6 @@ from .token import VARIABLE
 
 _log = logging.getLogger("s0d.daemon")
 
-# A terminal that hangs up ends a daemon in its foreground as Ctrl-C does.
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -41,6 +42,7 @@ def standalone(config: Config, *, ready_fd: int | None) -> int:
     notifier = Notifier(os.environ, ready_fd)
     failed = False
     try:
+        config = _with_inherited(config)
         _make_socket_directories(config)
         trio.run(_main, config, notifier)
     except* (S0dError, OSError) as group:
@@ -51,6 +53,15 @@ def standalone(config: Config, *, ready_fd: int | None) -> int:
         _log.critical("the daemon failed", exc_info=group)
         failed = True
     return 1 if failed else 0
+
+
+def _with_inherited(config: Config) -> Config:
+    """Sockets that systemd has opened take the place of the default addresses."""
+    sockets = inherited(os.environ, os.getpid())
+    if not sockets:
+        return config
+    chosen = () if config.listens_by_default else config.listen
+    return replace(config, listen=(*sockets, *chosen), optional_listen=())
 
 
 def _check_descriptors(config: Config) -> None:
@@ -76,6 +87,7 @@ async def _main(config: Config, notifier: Notifier) -> None:
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         async with trio.open_nursery() as watching:
             watching.start_soon(end.obey, signals)
+            watching.start_soon(end.extend)
             await watching.start(Reaper(config.registry).run)
             async with trio.open_nursery() as nursery:
                 start = partial(serve, config, shutdown=end.shutdown)
@@ -83,8 +95,21 @@ async def _main(config: Config, notifier: Notifier) -> None:
                 memory.tune_collector()
                 _check_descriptors(config)
                 _announce(end.serving)
-                notifier.ready()
+                status = partial(_status, end.serving.supervisor)
+                notifier.ready(status())
+                watching.start_soon(notifier.keep, end.status(status))
             watching.cancel_scope.cancel()
+
+
+def _status(supervisor: Supervisor) -> str:
+    """One line for `systemctl status`."""
+    sessions = [s for sandbox in supervisor.sandboxes.values() for s in sandbox.sessions()]
+    running = sum(session.record.unfinished is not None for session in sessions)
+    attached = supervisor.host.counts.attached
+    return (
+        f"{len(supervisor.sandboxes)} sandboxes, {len(sessions)} sessions, {running} running, "
+        f"{attached} attached"
+    )
 
 
 class _End:
@@ -95,10 +120,32 @@ class _End:
         self.serving: Serving | None = None
         self._notifier = notifier
 
+    def status(self, running: Callable[[], str]) -> Callable[[], str]:
+        """What to say of us, now or while sessions stop."""
+        return lambda: "stopping sessions" if self.shutdown.is_set() else running()
+
+    async def extend(self) -> None:
+        """Once the end has begun: sessions may take their grace periods."""
+        await self.shutdown.wait()
+        await self._notifier.extend()
+
+    @property
+    def _reloads(self) -> bool:
+        """A terminal that hangs up ends a daemon in its foreground; to a service, or where there
+        is something to reload, the signal says just that."""
+        return self._notifier.asked and not self.shutdown.is_set()
+
+    def _reload(self) -> None:
+        self._notifier.reloading()
+        _log.info("reloaded")
+        self._notifier.ready()
+
     async def obey(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
             name = signal.Signals(number).name
-            if not self.shutdown.is_set():
+            if number == signal.SIGHUP and self._reloads:
+                self._reload()
+            elif not self.shutdown.is_set():
                 _log.info("stopping; a second signal kills sessions", extra={"signal": name})
                 self._notifier.stopping()
                 self.shutdown.set()

@@ -20,6 +20,7 @@ from s0d.supervisor import open_supervisor, registry, roots
 from s0d.supervisor.clock import RuntimeClock
 from s0d.supervisor.exec import buffered
 from s0d.supervisor.expiry import Expiry
+from s0d.supervisor.launch import Launch
 from s0d.supervisor.place import Place, empty_trash, make, remove
 from s0d.supervisor.sandbox import Sandbox
 from s0d.supervisor.store import Store, remove_tree
@@ -112,6 +113,31 @@ async def test_a_command_that_comes_during_a_pause_wakes_it(tmp_path: Path) -> N
                 may_end.set()
         assert said == [b"woken\n"]
         assert (sandbox.status, sandbox.record.paused, sandbox.generation) == ("running", False, 2)
+
+
+async def test_a_command_stands_still_in_a_frozen_sandbox(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        launched, done = trio.Event(), trio.Event()
+        pids: list[int] = []
+
+        async def use(launch: Launch, _: trio.Event) -> None:
+            pids.append(launch.pid)
+            launched.set()
+            await done.wait()
+
+        def stopped() -> bool:
+            return Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sandbox.execs.run, spec_of("sleep", "1000"), use)
+                await launched.wait()
+                await sandbox.pause(memory=True)
+                assert stopped()
+                await sandbox.resume()
+                assert not stopped()
+                done.set()
 
 
 # -- the end ---------------------------------------------------------------------------------

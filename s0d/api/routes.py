@@ -248,6 +248,13 @@ def _of_terminal() -> list[Route]:
             params=logs.PARAMS,
             media=logs.MEDIA,
         ),
+        Route(
+            "POST",
+            f"{one}/kill",
+            sessions.kill_session,
+            SessionView,
+            body=_body(KillBody, optional=True),
+        ),
         Route("GET", f"{one}/attach", attach.attach, None, kind=Kind.WEBSOCKET),
         Route(
             "GET",

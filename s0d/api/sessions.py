@@ -9,12 +9,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import trio
 from msgspec import UNSET, UnsetType
 
 from s0d.model.errors import InvalidRequest
 from s0d.model.session import Phase
 from s0d.model.signals import parse_signal
 from s0d.model.spec import DesiredState, LimitsSpec
+from s0d.wire.named import KillBody
 from s0d.wire.requests import InputBody, ResizeBody
 from s0d.wire.session import SessionView, UsageView
 
@@ -32,8 +34,8 @@ LIMIT: Final = Number("limit", 1, MAX_LIST, MAX_LIST)
 CURSOR: Final = Text("cursor")
 NAME: Final = Text("name")
 PHASE: Final = Text("phase", tuple(Phase))
-LIST_PARAMS: Final = (LIMIT, CURSOR, NAME, PHASE)
 USAGE: Final = Text("usage")
+LIST_PARAMS: Final = (LIMIT, CURSOR, NAME, PHASE, USAGE)
 
 _POSITION = re.compile(r"([0-9]{1,20})\.(ses-[0-9a-f-]{12,36})\Z")
 
@@ -71,6 +73,10 @@ async def list_sessions(call: Call) -> SessionList:
         position = _parse_position(cursor)
         found = [session for session in found if _position(session) > position]
     page = SessionList([session.view() for session in found[:limit]])
+    if call.text(USAGE) == "true":
+        async with trio.open_nursery() as nursery:  # at once: then they share one look at /proc
+            for session, view in zip(found, page.sessions, strict=False):
+                nursery.start_soon(_add_usage, session, view)
     if len(found) > limit:
         created_at_ns, session_id = _position(found[limit - 1])
         page.next_cursor = f"{created_at_ns}.{session_id}"
@@ -89,11 +95,15 @@ async def get_session(call: Call) -> SessionView:
     of /proc."""
     view = call.session.view()
     if call.text(USAGE) == "true":
-        usage = await call.session.usage()
-        if usage is not None:
-            cpu = round(usage.cpu_seconds, 3)
-            view.usage = UsageView(cpu, usage.resident_bytes, usage.processes)
+        await _add_usage(call.session, view)
     return view
+
+
+async def _add_usage(session: Session, view: SessionView) -> None:
+    usage = await session.usage()
+    if usage is not None:
+        cpu = round(usage.cpu_seconds, 3)
+        view.usage = UsageView(cpu, usage.resident_bytes, usage.processes)
 
 
 async def update_session(call: Call) -> SessionView:
@@ -112,6 +122,14 @@ async def set_desired_state(call: Call) -> SessionView:
         await call.session.start()
     else:
         await call.session.stop()
+    return call.session.view()
+
+
+async def kill_session(call: Call) -> SessionView:
+    """End it for good: the signal to every process, SIGKILL after the grace; answers when the
+    signal has been sent."""
+    body: KillBody = call.body
+    await call.session.kill(body.signum, body.grace)
     return call.session.view()
 
 

@@ -25,6 +25,10 @@ module          holds
 `advice`        what to do where no daemon answers
 `background`    start a daemon where none answers
 `mcp`           `s0d mcp`: the tools of `s0d.mcp` on standard streams
+`ps`            `s0d ps` and `s0d top`
+`manage`        `s0d start, stop, restart, kill, rm, inspect, wait`
+`sandbox`       `s0d sandbox ...`
+`patience`      a word for a person who waits longer than a second
 `logs`          `s0d logs`: output as lines, filtered by the daemon, followed by sequence
 `log_text`      how a line of a log is printed
 `colour`        whether to print colours

@@ -17,6 +17,8 @@ from .target import Target
 # The daemon comments every 15 s on a silent stream: three missed ones mean a dead connection.
 STREAM_TIMEOUT = 45.0
 
+_PAGE = 200
+
 Json = dict[str, Any]
 T = TypeVar("T")
 
@@ -38,15 +40,26 @@ class Client:
         """What is in force in the daemon."""
         return self._call("GET", "/api/v1/status", timeout=10.0)
 
-    def list(self) -> list[Json]:
-        return cast(list[Json], self._call("GET", self._sessions)["sessions"])
+    def sandboxes(self) -> list[Json]:
+        """All of them, page by page."""
+        found: list[Json] = []
+        while True:
+            query = _query({"limit": _PAGE, "offset": len(found)})
+            page = self._call("GET", f"/api/v1/sandboxes{query}")
+            found += page["sandboxes"]
+            if not page["has_more"] or not page["sandboxes"]:
+                return found
+
+    def list(self, *, usage: bool = False) -> list[Json]:
+        query = _query({"usage": "true" if usage else None})
+        return cast("list[Json]", self._call("GET", self._sessions + query)["sessions"])
 
     def create(self, spec: Json, idempotency_key: str | None = None) -> Json:
         headers = [("Idempotency-Key", idempotency_key)] if idempotency_key else None
         return self._call("POST", self._sessions, spec, headers)
 
-    def get(self, session: str) -> Json:
-        return self._of(session, "GET")
+    def get(self, session: str, *, usage: bool = False) -> Json:
+        return self._of(session, "GET", "?usage=true" if usage else "")
 
     def update(self, session: str, spec: Json) -> Json:
         return self._of(session, "PUT", body=spec)
@@ -68,6 +81,16 @@ class Client:
 
     def delete(self, session: str) -> Json:
         return self._of(session, "DELETE")
+
+    def kill(self, session: str, body: Json) -> Json:
+        return self._of(session, "POST", "kill", body)
+
+    def sandbox(
+        self, method: str, id: str | None = None, action: str = "", body: Json | None = None
+    ) -> Json:
+        """A call about one sandbox, or, without its id, about them all."""
+        parts = [part for part in (id and quote(id, safe=""), action) if part]
+        return self._call(method, "/".join(("/api/v1/sandboxes", *parts)), body)
 
     def events(self, session: str, after: int | None, limit: int | None) -> Json:
         query = {"after": after, "limit": limit}
@@ -122,7 +145,9 @@ class Client:
     def path(self, session: str, suffix: str = "") -> str:
         """The path of a session that is known by its id."""
         path = f"{self._sessions}/{quote(session, safe='')}"
-        return f"{path}/{suffix}" if suffix else path
+        if not suffix or suffix.startswith("?"):
+            return path + suffix
+        return f"{path}/{suffix}"
 
     def _of(self, session: str, method: str, suffix: str = "", body: Json | None = None) -> Json:
         return self._found(session, lambda id: self._call(method, self.path(id, suffix), body))

@@ -30,6 +30,12 @@ class NotFound(CliError):
     exit_code = 3
 
 
+class TimedOut(CliError):
+    """What was waited for did not come in time."""
+
+    exit_code = 124
+
+
 class Unreachable(CliError):
     """No daemon answers at `target`."""
 

@@ -22,13 +22,23 @@ _VERBS = {
     "attach": ("s0d.cli.attach", "attach"),
     "config": ("s0d.cli.config", "config"),
     "doctor": ("s0d.cli.doctor", "doctor"),
+    "inspect": ("s0d.cli.manage", "inspect"),
     "journal": ("s0d.cli.journal", "journal"),
+    "kill": ("s0d.cli.manage", "kill"),
     "logs": ("s0d.cli.logs", "logs"),
     "mcp": ("s0d.cli.mcp", "mcp"),
+    "ps": ("s0d.cli.ps", "ps"),
+    "restart": ("s0d.cli.manage", "restart"),
+    "rm": ("s0d.cli.manage", "rm"),
     "run": ("s0d.cli.run", "run"),
+    "sandbox": ("s0d.cli.sandbox", "sandbox"),
     "serve": ("s0d.cli.serve", "serve"),
     "session": ("s0d.cli.session", "session"),
+    "start": ("s0d.cli.manage", "start"),
+    "stop": ("s0d.cli.manage", "stop"),
     "token": ("s0d.cli.token", "token"),
+    "top": ("s0d.cli.ps", "top"),
+    "wait": ("s0d.cli.manage", "wait"),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from binascii import a2b_base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -32,11 +32,25 @@ def notice(text: str) -> None:
     click.echo(f"s0d: {text}", err=True)
 
 
-def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table."""
     cells = [list(head), *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     for row in cells:
-        click.echo("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+        yield "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    for line in table(head, rows):
+        click.echo(line)
+
+
+def print_fields(fields: Mapping[str, Any]) -> None:
+    """A line a field; those that are None are left out."""
+    width = max([len(name) for name in fields], default=0) + 2
+    for name, value in fields.items():
+        if value is not None:
+            click.echo(f"{name + ':':<{max(width, 12)}}{one_line(str(value))}")
 
 
 def print_sessions(sessions: Iterable[Json]) -> None:
@@ -53,7 +67,7 @@ def _session_row(session: Json) -> Sequence[str]:
         str(attempt.get("pid", "")),
         str(session["restart_count"]),
         str(attempt.get("exit_code", "")),
-        _short(shlex.join(session["spec"]["command"])),
+        short(shlex.join(session["spec"]["command"])),
     )
 
 
@@ -80,9 +94,7 @@ def print_session(session: Json) -> None:
         "message": attempt.get("message"),
         "journal": session.get("journal_error"),
     }
-    for name, value in fields.items():
-        if value is not None:
-            click.echo(f"{name + ':':<12}{one_line(str(value))}")
+    print_fields(fields)
 
 
 def event_line(event: Event) -> str:
@@ -108,5 +120,6 @@ def _details(event: Event) -> str:
     return " ".join(f"{k}={one_line(str(v))}" for k, v in pairs.items() if v is not None)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """At most so much of it as a table has room for."""
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

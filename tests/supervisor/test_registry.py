@@ -212,25 +212,26 @@ async def test_nothing_is_made_once_the_end_has_begun(tmp_path: Path) -> None:
             await supervisor.registry.create()
 
 
-def test_what_its_owner_has_locked_is_removed_too(tmp_path: Path) -> None:
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
-    home = tmp_path / "home"
+def test_what_its_owner_has_locked_is_removed_too(short_dir: Path) -> None:
+    short_dir.chmod(0o755)
+    home = short_dir / "home"
     (home / "locked").mkdir(parents=True)
     if os.geteuid() == 0:
         for directory in (home, home / "locked"):
             os.chown(directory, ORDINARY, ORDINARY)
     child = os.fork()
     if child == 0:
-        if os.geteuid() == 0:
-            os.setresuid(ORDINARY, ORDINARY, ORDINARY)
-        inner = home / "locked" / "x" / "y"
-        inner.mkdir(parents=True)
-        (inner / "file").touch()
-        inner.chmod(0)
-        inner.parent.chmod(0o555)
-        remove_tree(str(home / "locked"))
-        os._exit(0)
+        try:
+            if os.geteuid() == 0:
+                os.setresuid(ORDINARY, ORDINARY, ORDINARY)
+            inner = home / "locked" / "x" / "y"
+            inner.mkdir(parents=True)
+            (inner / "file").touch()
+            inner.chmod(0)
+            inner.parent.chmod(0o555)
+            remove_tree(str(home / "locked"))
+        finally:
+            os._exit(0)  # whatever happened: it must not go on as a second pytest
     os.waitpid(child, 0)
     assert os.listdir(home) == []
 

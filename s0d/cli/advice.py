@@ -21,6 +21,17 @@ def advice(target: Target) -> str:
     return "; start one with `s0d serve`, or let `s0d run` do it"
 
 
+def mismatch(target: Target) -> str:
+    """That the daemon is of another version, where it is."""
+    from .daemon import version_mismatch
+
+    try:
+        said = version_mismatch(str(Client(target).metadata().get("version")))
+    except CliError:
+        return ""
+    return f"; {said}" if said else ""
+
+
 def tcp_answers() -> bool:
     """Does an s0d answer on the default port, where none answers on the socket?"""
     target = Target(url=_TCP, host="127.0.0.1", port=DEFAULT_PORT)

@@ -139,7 +139,7 @@ class Client:
         response = http.send(self.target, "GET", path, headers=headers, read_timeout=STREAM_TIMEOUT)
         if response.status != 200:
             with response:
-                raise failure_of(response.status, response.headers, response.read())
+                raise self._failure(response, response.read())
         return response
 
     def path(self, session: str, suffix: str = "") -> str:
@@ -185,11 +185,17 @@ class Client:
         ) as response:
             answer = response.read()
         if response.status >= 300:
-            raise failure_of(response.status, response.headers, answer)
+            raise self._failure(response, answer)
         try:
             return cast(Json, msgspec.json.decode(answer)["data"])
         except (msgspec.DecodeError, KeyError, TypeError):
             raise CliError(f"{self.target.url} did not answer as s0d does") from None
+
+    def _failure(self, response: Response, answer: bytes) -> CliError:
+        error = failure_of(response.status, response.headers, answer)
+        if isinstance(error, ApiError):
+            error.target = self.target
+        return error
 
 
 def _query(parameters: Mapping[str, int | str | None]) -> str:

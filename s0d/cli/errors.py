@@ -69,6 +69,8 @@ class ApiError(CliError):
         self.code = code
         self.message = message
         self.details = details or {}
+        self.target: Target | None = None
+        """The daemon that refused."""
         self.retry_after = retry_after
 
 

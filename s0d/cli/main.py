@@ -15,12 +15,13 @@ import click
 
 from s0d import __version__
 
-from .errors import CliError, Unreachable, one_line
+from .errors import ApiError, CliError, Unreachable, one_line
 from .options import Common, connection_options
 
 _VERBS = {
     "attach": ("s0d.cli.attach", "attach"),
     "config": ("s0d.cli.config", "config"),
+    "daemon": ("s0d.cli.daemon", "daemon"),
     "doctor": ("s0d.cli.doctor", "doctor"),
     "inspect": ("s0d.cli.manage", "inspect"),
     "journal": ("s0d.cli.journal", "journal"),
@@ -40,6 +41,7 @@ _VERBS = {
     "top": ("s0d.cli.ps", "top"),
     "wait": ("s0d.cli.manage", "wait"),
 }
+_OF_ANOTHER_VERSION = ("not_found", "method_not_allowed", "invalid_request")
 
 
 class LazyGroup(click.Group):
@@ -74,6 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
         result = s0d.main(arguments, prog_name="s0d", standalone_mode=False)
     except Unreachable as error:
         return _fail(f"{error}{_advice(error)}", error.exit_code)
+    except ApiError as error:
+        return _fail(f"{error}{_mismatch(error)}", error.exit_code)
     except CliError as error:
         return _fail(str(error), error.exit_code)
     except click.UsageError as error:
@@ -112,6 +116,15 @@ def _advice(error: Unreachable) -> str:
     from .advice import advice
 
     return advice(error.target)
+
+
+def _mismatch(error: ApiError) -> str:
+    """What a daemon does not know may be what only another version knows."""
+    if error.target is None or error.code not in _OF_ANOTHER_VERSION:
+        return ""
+    from .advice import mismatch
+
+    return mismatch(error.target)
 
 
 def _fail(message: str, code: int) -> int:

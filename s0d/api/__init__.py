@@ -51,6 +51,8 @@ module         holds
 `service`      `/healthz`, `/readyz`, `/metadata`
 `app`          the application made from the table
 `listeners`    TCP and Unix sockets to accept from
+`tls`          a certificate that can be replaced while we serve
+`http2`        HTTP/2, for REST and SSE
 `connection`   one accepted connection: timeouts, lingering close, forced close
 `server`       `serve_api`: connection caps and the order of shutdown
 `workarounds`  Hypercorn's and Quart-Trio's faults, each in one place

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from s0d.model.errors import InvalidRequest
 
 from .auth import StaticTokens, Tokens
+from .tls import Tls
 from .token_file import TokenFile
 
 
@@ -59,6 +60,7 @@ class ApiConfig:
     listen: Sequence[Address | socket.socket] = ()
     tokens: Tokens = field(default_factory=StaticTokens)
     token_file: TokenFile | None = None  # which clients may change; to be among `tokens`, too
+    tls: Tls | None = None  # of TCP listeners; the Unix socket needs none
     insecure_without_token: bool = False
     uids: Collection[int] = ()  # users whose Unix socket connections need no token
     own_processes: Collection[str] = ()  # sandboxes whose own processes may come by that socket

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import ssl
 from typing import Any
 
 import trio
@@ -33,6 +34,7 @@ from hypercorn.utils import parse_socket_addr
 
 from .auth import Peer
 from .config import ApiConfig
+from .http2 import H2Protocol
 from .workarounds import H11Protocol, TaskGroup
 
 log = logging.getLogger(__name__)
@@ -70,12 +72,16 @@ class Connection:
         context: WorkerContext,
         stream: trio.SocketStream,
         peer: Peer | None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._app = app
         self._config = config
         self._hypercorn = hypercorn
         self._context = context
-        self._stream = stream
+        self._socket = stream
+        self._stream: trio.SocketStream | trio.SSLStream[trio.SocketStream] = stream
+        if tls is not None:
+            self._stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
         self._peer = peer
         self._reading = trio.CancelScope()
         self._sending = trio.Lock()
@@ -104,29 +110,53 @@ class Connection:
 
     def abort(self) -> None:
         """Close the socket under whatever uses it: also ends a write that is shielded."""
-        self._stream.socket.close()
+        self._socket.socket.close()
         self._reading.cancel()
 
+    async def _shake_hands(self) -> bool:
+        """Of TLS, within the time for a head; False where that does not come about."""
+        if not isinstance(self._stream, trio.SSLStream):
+            return True
+        with self._reading:
+            try:
+                await self._stream.do_handshake()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return False
+        done = not self._reading.cancelled_caught
+        self._reading = trio.CancelScope()
+        self._enter(_State.HEAD)
+        return done
+
+    def _protocol_class(self) -> type[H11Protocol] | type[H2Protocol]:
+        stream = self._stream
+        if isinstance(stream, trio.SSLStream) and stream.selected_alpn_protocol() == "h2":
+            return H2Protocol
+        return H11Protocol
+
     async def _run(self) -> None:
-        socket = self._stream.socket
+        socket = self._socket.socket
         client = parse_socket_addr(socket.family, socket.getpeername())
         server = parse_socket_addr(socket.family, socket.getsockname())
+        if not await self._shake_hands():
+            return
+        protocol = self._protocol_class()
         async with TaskGroup() as group:
-            self._protocol = H11Protocol(
+            self._protocol = protocol(
                 self._app,
                 self._hypercorn,
                 self._context,
                 group,
                 HypercornState({"peer": self._peer}),
-                False,
+                isinstance(self._stream, trio.SSLStream),
                 client,
                 server,
                 self._send,
             )
             with self._reading:
+                await self._protocol.initiate()
                 await self._read()
             await self._protocol.handle(Closed())
-            self._stream.socket.close()  # a task of the group may be stuck in a shielded write
+            self._socket.socket.close()  # a task of the group may be stuck in a shielded write
 
     async def _read(self) -> None:
         while True:
@@ -146,11 +176,13 @@ class Connection:
             await self._write(event.data)
         elif isinstance(event, Updated):
             self._enter(_State.IDLE if event.idle else _State.BUSY)
+            if event.idle and self._context.terminated.is_set():
+                self._reading.cancel()  # HTTP/2: this was the last answer
         elif isinstance(event, Closed) and self._state is not _State.LINGER:
             self._enter(_State.LINGER)
             try:
                 async with self._sending:
-                    await self._stream.send_eof()
+                    await self._socket.send_eof()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self._reading.cancel()
 

@@ -144,8 +144,9 @@ class _Server:
             return
         if peer is not None:
             peer = examined(peer, stream.socket, self._supervisor)
+        tls = None if peer is not None or self._config.tls is None else self._config.tls.context
         connection = Connection(
-            self._app, self._config, self._hypercorn, self._context, stream, peer
+            self._app, self._config, self._hypercorn, self._context, stream, peer, tls
         )
         self._connections.add(connection)
         self._peers[key] += 1

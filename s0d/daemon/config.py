@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from s0d.api.auth import AllTokens, StaticTokens
 from s0d.api.config import Address, ApiConfig, TcpAddress, UnixAddress, parse_address
+from s0d.api.tls import Tls
 from s0d.api.token_file import FILE_NAME as TOKENS
 from s0d.api.token_file import TokenFile
 from s0d.model.errors import InvalidRequest
@@ -39,6 +40,7 @@ class Config:
     alone; the soft limit of descriptors that it had before it raised its own (None: it did not).
     `access_log`: a line for each request in the log; `log_format` and `log_level` are for who sets
     up logging.
+    `tls`: of all TCP listeners.
     `hosts`, `origins`: names and web pages beyond our own; `uids`: users whose connections to the
     Unix socket need no token; `own_processes`: sandboxes whose processes may come in by it.
     `run_as`: `USER` or `USER:GROUP` that sessions run as; None for the daemon's own user.
@@ -63,6 +65,7 @@ class Config:
     uids: tuple[int, ...] = ()
     own_processes: tuple[str, ...] = ()
     insecure_without_token: bool = False
+    tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -89,6 +92,7 @@ class Config:
             listen=listen,
             tokens=AllTokens(one, made),
             token_file=made,
+            tls=self.tls,
             insecure_without_token=self.insecure_without_token,
             uids=self.uids,
             hosts=self.hosts,
@@ -170,9 +174,19 @@ def _config(
         uids=tuple(map(_uid_of, settings.socket_users)),
         own_processes=tuple(settings.own_processes),
         insecure_without_token=settings.insecure_without_token,
+        tls=_tls(settings),
         limits=settings.limits,
         token=token,
     )
+
+
+def _tls(settings: Settings) -> Tls | None:
+    certificate, key, ca = settings.tls_certificate, settings.tls_key, settings.tls_client_ca
+    if not certificate and not key and not ca:
+        return None
+    if not certificate or not key:
+        raise InvalidRequest("tls: needs tls_certificate and tls_key")
+    return Tls(certificate, key, ca or None)
 
 
 def _uid_of(user: str) -> int:

@@ -62,6 +62,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     socket_users: list[str] = []
     own_processes: list[str] = []
     insecure_without_token: bool = False
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     access_log: bool = True

@@ -15,7 +15,8 @@ import trio
 
 from s0d import __version__
 from s0d.api.config import UnixAddress
-from s0d.model.errors import S0dError
+from s0d.api.tls import Tls
+from s0d.model.errors import InvalidRequest, S0dError
 from s0d.process.reaper import Reaper
 from s0d.supervisor import Supervisor
 
@@ -83,7 +84,7 @@ def _make_socket_directories(config: Config) -> None:
 
 
 async def _main(config: Config, notifier: Notifier) -> None:
-    end = _End(notifier)
+    end = _End(notifier, config.tls)
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         async with trio.open_nursery() as watching:
             watching.start_soon(end.obey, signals)
@@ -115,7 +116,8 @@ def _status(supervisor: Supervisor) -> str:
 class _End:
     """The first signal begins the orderly end; each further one does not wait for sessions."""
 
-    def __init__(self, notifier: Notifier) -> None:
+    def __init__(self, notifier: Notifier, tls: Tls | None) -> None:
+        self._tls = tls
         self.shutdown = trio.Event()
         self.serving: Serving | None = None
         self._notifier = notifier
@@ -133,11 +135,19 @@ class _End:
     def _reloads(self) -> bool:
         """A terminal that hangs up ends a daemon in its foreground; to a service, or where there
         is something to reload, the signal says just that."""
-        return self._notifier.asked and not self.shutdown.is_set()
+        asked = self._notifier.asked or self._tls is not None
+        return asked and not self.shutdown.is_set()
 
     def _reload(self) -> None:
         self._notifier.reloading()
-        _log.info("reloaded")
+        try:
+            if self._tls is not None:
+                self._tls.reload()
+        except InvalidRequest as error:
+            reason = error.message
+            _log.error("cannot reload, going on as before", extra={"reason": reason})
+        else:
+            _log.info("reloaded")
         self._notifier.ready()
 
     async def obey(self, signals: AsyncIterator[int]) -> None:

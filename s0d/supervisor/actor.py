@@ -31,7 +31,7 @@ from s0d.model.event import Draft, draft
 from s0d.model.ids import new_attempt_id
 from s0d.model.lifecycle import FREEZABLE
 from s0d.model.restart import GiveUp, RestartIn, RestartWindow
-from s0d.model.session import Phase, SessionRecord
+from s0d.model.session import ACTIVE, Phase, SessionRecord
 from s0d.model.signals import parse_signal
 from s0d.model.spec import DesiredState, LimitsSpec, RecoveryPolicy
 from s0d.process.pty import TerminalSize
@@ -194,6 +194,20 @@ class Actor:
         if self.record.phase in (Phase.PENDING, Phase.BACKOFF, Phase.PAUSED):
             self._tell(draft(ev.SESSION_PAUSED, reason="runtime_replaced", then="suspend"))
 
+    def revive(self) -> bool:
+        """A new runtime is there; False where the task of the former one goes on in it: when its
+        attempt has ended, a new one follows."""
+        self.suspending = False
+        if not self._realizing:
+            if self.record.phase in ACTIVE:
+                self.recover()
+            return True
+        lifecycle = self.record.spec.lifecycle
+        wanted = self.record.desired is DesiredState.RUNNING
+        if wanted and lifecycle.runtime_recovery is RecoveryPolicy.RESTART:
+            self.request_start("runtime_recovered")
+        return False
+
     def lose_runtime(self) -> None:
         """Its runtime ended with a former daemon, and there is no new one yet."""
         self.suspending = True
@@ -247,13 +261,22 @@ class Actor:
         """Wait until `run` has returned.
 
         Where the disk does not take what it has to tell, it is not waited for any longer; what
-        follows from it is then for the next runtime to find.
+        follows from it is then for the next runtime to find.  Nor where a process survives SIGKILL:
+        then it goes on, since an end that is not proved is not told (see `revive`).
         """
 
         def parted() -> bool:
             return not self._realizing
 
-        await self.change.wait_for(lambda: parted() or self.recorder.error is not None)
+        def survived() -> bool:
+            return self.attempt is not None and bool(self.attempt.survivors)
+
+        def held_up() -> bool:
+            return self.recorder.error is not None or survived()
+
+        await self.change.wait_for(lambda: parted() or held_up())
+        if survived():
+            return
         with trio.move_on_after(_PATIENCE):
             await self.change.wait_for(parted)
         if not parted():

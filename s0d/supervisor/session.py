@@ -25,7 +25,7 @@ from s0d.model.errors import (
     Unavailable,
 )
 from s0d.model.event import draft
-from s0d.model.session import ACTIVE, Phase, SessionRecord
+from s0d.model.session import Phase, SessionRecord
 from s0d.model.spec import DesiredState, SessionSpec
 from s0d.process.tree import Usage
 from s0d.wire.session import SessionView, view_session
@@ -328,11 +328,9 @@ class Session:
         await self._actor.wait_parted()
         self._actor.note_suspension()
 
-    def revive(self) -> None:
-        """A new runtime is there: the session's recovery applies; the caller starts `run`."""
-        self._actor.suspending = False
-        if self.phase in ACTIVE:
-            self._actor.recover()
+    def revive(self) -> bool:
+        """A new runtime is there: the session's recovery applies; whether to start `run` for it."""
+        return self._actor.revive()
 
     def lose_runtime(self) -> None:
         """Opened in a paused sandbox: there is no runtime to recover in yet."""

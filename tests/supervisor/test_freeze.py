@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from s0d.model.errors import StopIncomplete
 from s0d.model.session import Phase
 from s0d.supervisor.session import Session
 from tests.support.fakes import FakeHost, MemoryJournal, make_session
@@ -186,4 +187,22 @@ async def test_a_lost_runtime_suspends_what_waited(
         nursery.start_soon(session.run)
         await session.wait_for(lambda s: s.phase is Phase.RUNNING)
         assert told(journal, "attempt.starting")[-1]["reason"] == "runtime_recovered"
+        await session.suspend()
+
+
+async def test_a_process_that_survives_holds_up_no_pause_and_gets_a_successor(
+    host: FakeHost, autojump_clock: MockClock
+) -> None:
+    session, _ = make_session(host)
+    session.begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.run)
+        await session.wait_launched()
+        host.now.unkillable = True
+        with pytest.raises(StopIncomplete):
+            await session.suspend()
+        await session.wait_parted()
+        assert not session.revive(), "its task goes on"
+        host.now.exit(137, "SIGKILL")
+        await session.wait_for(lambda s: len(host.launches) == 2 and s.phase is Phase.RUNNING)
         await session.suspend()

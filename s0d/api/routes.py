@@ -26,6 +26,7 @@ from s0d.wire.requests import (
 from s0d.wire.sandbox import (
     ClaimBody,
     Claimed,
+    ForkBody,
     ForkedView,
     MemoryBody,
     MessageView,
@@ -273,7 +274,7 @@ def _of_sandbox() -> list[Route]:
     """The sandboxes themselves."""
     read, admin = Verb.READ, Verb.ADMIN
     memory = _body(MemoryBody, optional=True)
-    refresh = _body(RefreshBody, optional=True)
+    refresh, fork = _body(RefreshBody, optional=True), _body(ForkBody, optional=True)
     view = SandboxView
     many = f"{DEFAULT}/sandboxes"
     return [
@@ -319,7 +320,7 @@ def _of_sandbox() -> list[Route]:
             sandboxes.fork_sandbox,
             ForkedView,
             admin,
-            memory,
+            fork,
             201,
             params=(IDEMPOTENCY_KEY,),
         ),

@@ -9,6 +9,7 @@ from s0d.model.sandbox import SandboxConfig, SandboxStatus
 from s0d.wire.sandbox import (
     Claimed,
     ConfigBody,
+    ForkBody,
     ForkedView,
     MessageView,
     PausedView,
@@ -77,10 +78,9 @@ async def get_status(call: Call) -> StatusView:
 async def update_sandbox(call: Call) -> SandboxView:
     sandbox = call.sandbox
     sent = call.body.config or ConfigBody()
-    config = sent.over(sandbox.record.config)
-    if config.hard_ttl and sandbox is call.supervisor.default:
+    if sent.hard_ttl and sandbox is call.supervisor.default:
         raise InvalidRequest("config.hard_ttl: the default sandbox cannot be deleted")
-    await sandbox.configure(config)
+    await sandbox.configure(sent.over)
     return _view(sandbox)
 
 
@@ -107,12 +107,13 @@ async def refresh_sandbox(call: Call) -> RefreshedView:
 
 
 async def fork_sandbox(call: Call) -> ForkedView:
-    if call.body.memory:
+    body: ForkBody = call.body
+    if body.memory:
         raise InvalidRequest("memory: a running process cannot be copied: leave it out")
     source = call.sandbox
     if call.principal is not None:
         call.principal.check_everywhere(Verb.ADMIN)  # the fork is a sandbox of its own
-    made = await call.supervisor.registry.fork(source, key=call.idempotency_key)
+    made = await call.supervisor.registry.fork(source, root=body.root, key=call.idempotency_key)
     return ForkedView(source.id, _view(made))
 
 

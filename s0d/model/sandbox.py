@@ -37,6 +37,7 @@ class SandboxRecord(msgspec.Struct, omit_defaults=True):
     for the daemon's own choice; `owns_root` says that it was made for this sandbox and goes with
     it.  `paused` was asked for and outlives the daemon; `deleting` is seen through by the next one.
     The lease (`ttl`, or what a refresh asked for; seconds, 0 for none) counts from `renewed_at_ns`.
+    `made_in` is the state directory that the root was made from (`place.Place.mark`).
     `fork_key` makes a repeated fork the same one.
     """
 
@@ -47,6 +48,7 @@ class SandboxRecord(msgspec.Struct, omit_defaults=True):
     template: str = ""
     root: str = ""
     owns_root: bool = False
+    made_in: str = ""
     config: SandboxConfig = SandboxConfig()
     updated_at_ns: int = 0
     renewed_at_ns: int = 0

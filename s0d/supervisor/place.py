@@ -28,6 +28,8 @@ log = logging.getLogger("s0d.supervisor")
 _DIRECTORY: Final = "sandboxes"
 _TRASH: Final = "trash"
 _ROOTS: Final = "roots"
+_GENERATIONS_LOST: Final = 1000
+"""So far the generations jump where the marker is damaged: beyond what nobody wrote down."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,12 @@ class Place:
     def own_root(self, sandbox_id: str) -> str:
         return os.path.join(self.state_dir, _ROOTS, sandbox_id)
 
+    @property
+    def mark(self) -> str:
+        """Tells this state directory from a copy of it, which owns nothing outside itself."""
+        found = os.stat(self.state_dir)
+        return f"{found.st_dev}:{found.st_ino}"
+
     def discarded(self, sandbox_id: str) -> str:
         """A new name in the trash."""
         return os.path.join(self.trash, f"{sandbox_id}.{os.urandom(4).hex()}")
@@ -83,7 +91,8 @@ def take_ownership(
     try:
         marker = store.read_marker()
     except ValueError as error:
-        raise StateDirectoryError(f"{store.path}: the owner marker is damaged: {error}") from None
+        log.error("the owner marker is damaged, it is made anew: %s", error)  # noqa: TRY400
+        marker = _made_anew(store, sandbox_id)
     foreign = marker is not None and marker.id != sandbox_id
     if foreign and not reset:
         raise StateDirectoryError(
@@ -105,6 +114,13 @@ def take_ownership(
     return record
 
 
+def _made_anew(store: Store, sandbox_id: str) -> SandboxRecord:
+    """In place of a damaged marker, which is kept: in a generation beyond all that are known of."""
+    generation = store.latest_generation() + _GENERATIONS_LOST
+    store.set_marker_aside()
+    return SandboxRecord(sandbox_id, generation, created_at_ns=time.time_ns())
+
+
 def own_others(place: Place, default: str) -> list[SandboxRecord]:
     """The records of all sandboxes but the default one, each in a new generation.
 
@@ -121,6 +137,8 @@ def own_others(place: Place, default: str) -> list[SandboxRecord]:
                 raise ValueError("no owner marker of its own")  # noqa: TRY301
             store.prepare()
             record.generation += 1
+            if record.owns_root and os.path.dirname(record.root).endswith(f"/{_ROOTS}"):
+                record.root = place.own_root(record.id)  # also where all of it was moved or copied
             store.write_marker(record)
         except (OSError, ValueError) as error:
             log.warning("sandbox %s is left alone: %s", name, error)
@@ -141,6 +159,7 @@ def make(
     if os.path.lexists(store.path):  # left alone at the start, and not ours to write over
         raise SandboxConflict("id: there is something by this name that cannot be opened")
     staged = Store(place.discarded(record.id), place.disk)
+    record.made_in = place.mark
     try:
         make_directory(place.disk, place.trash)
         _make_root(place, record, copied, given_up)
@@ -163,6 +182,10 @@ def _make_root(
 ) -> None:
     if record.root != place.own_root(record.id):
         record.owns_root = roots.make(record.root, place.identity)
+        if copied is not None:
+            if not record.owns_root:
+                raise SandboxConflict("config.root: is there already, and a copy is to go there")
+            roots.copy(copied, record.root, given_up)
         return
     os.makedirs(os.path.dirname(record.root), exist_ok=True)
     _discard_root(place, record)  # what a killed daemon left is nothing to begin with
@@ -191,7 +214,7 @@ def remove(place: Place, record: SandboxRecord) -> None:
         make_directory(place.disk, place.trash)
         if record.owns_root and record.root == place.own_root(record.id):
             _discard_root(place, record)
-        elif record.owns_root:
+        elif record.owns_root and record.made_in == place.mark:
             roots.remove(record.root)
         place.store(record.id).discard_into(place.trash)
     except OSError as error:

@@ -134,9 +134,12 @@ class Registry:
         record.root = root if root is not None else self._place.root_for(record)
         return await self._add(record, None)
 
-    async def fork(self, source: Sandbox, *, key: str | None = None) -> Sandbox:
+    async def fork(
+        self, source: Sandbox, *, root: str | None = None, key: str | None = None
+    ) -> Sandbox:
         """Make a paused sandbox with a copy of `source`'s root directory, and nothing else of it.
 
+        `root` is where the copy goes, and must not be there yet; by default it gets its own.
         The same `key` gives the same fork again.
         """
         source.check_not_ending()
@@ -153,7 +156,7 @@ class Registry:
                     return sandbox
         record = _new_record(None, source.record.template, source.record.config)
         record.paused, record.fork_key = True, fork_key
-        record.root = self._place.root_for(record)
+        record.root = root if root is not None else self._place.root_for(record)
         return await self._add(record, source)
 
     async def _add(self, record: SandboxRecord, source: Sandbox | None) -> Sandbox:

@@ -70,6 +70,7 @@ class Sandbox:
         self._host = host
         self._nursery = nursery
         self._storing = trio.Lock()
+        self._configuring = trio.Lock()
         self._sessions = Sessions(
             store, syncer, self, start=nursery.start_soon, forget=self.screens.forget
         )
@@ -220,8 +221,12 @@ class Sandbox:
         await self.store_record(renewed_at_ns=time.time_ns(), lease=lease)
         self._expiry.renew()
 
-    async def configure(self, config: SandboxConfig) -> None:
-        """Replace the configuration; a change of `ttl` renews the lease.  Durable on return."""
+    async def configure(self, change: Callable[[SandboxConfig], SandboxConfig]) -> None:
+        """Change the configuration; a change of `ttl` renews the lease.  Durable on return."""
+        async with self._configuring:  # else one of two changes could take back the other
+            await self._configure(change(self.record.config))
+
+    async def _configure(self, config: SandboxConfig) -> None:
         changes: dict[str, object] = {"config": config, "updated_at_ns": time.time_ns()}
         renews = config.ttl != self.record.config.ttl
         if renews:
@@ -282,8 +287,8 @@ class Sandbox:
 
     async def recover_sessions(self) -> None:
         for session in self.sessions():
-            session.revive()
-            self._nursery.start_soon(session.run)
+            if session.revive():
+                self._nursery.start_soon(session.run)
 
     async def _each(self, act: Callable[[Session], Awaitable[None]]) -> None:
         async with trio.open_nursery() as nursery:

@@ -25,6 +25,7 @@ from s0d.journal import (
     make_directory,
     write_atomically,
 )
+from s0d.journal.disk import opened_directory
 from s0d.model.ids import is_session_id
 from s0d.model.sandbox import SandboxRecord
 from s0d.model.session import SessionRecord
@@ -61,6 +62,20 @@ class Store:
         """The marker; None where there is none.  Raises `ValueError` where it is damaged."""
         data = _read(os.path.join(self.path, MARKER))
         return None if data is None else msgspec.json.decode(data, type=SandboxRecord)
+
+    def set_marker_aside(self) -> None:
+        """Keep a damaged marker beside the new one."""
+        with opened_directory(self.disk, self.path) as directory:
+            self.disk.rename(directory, MARKER, f"{MARKER}.{DAMAGED}")
+
+    def latest_generation(self) -> int:
+        """The highest generation that a session's record tells of; 0 for none."""
+        found = 0
+        for session_id in self.session_ids():
+            with contextlib.suppress(ValueError, OSError):
+                record = self.read_record(session_id)
+                found = max(found, record.generation if record is not None else 0)
+        return found
 
     def write_marker(self, record: SandboxRecord) -> None:
         """Replace the marker, durably; every start has to, also one on a full disk."""

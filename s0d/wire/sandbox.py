@@ -177,8 +177,19 @@ class UpdateBody(msgspec.Struct):
             raise InvalidRequest("config.root: cannot be changed")
 
 
+class ForkBody(msgspec.Struct):
+    """`config.root` names where the copy goes; it must not be there yet."""
+
+    memory: bool | None = None
+    config: ConfigBody | None = None
+
+    @property
+    def root(self) -> str | None:
+        return None if self.config is None else self.config.root
+
+
 class MemoryBody(msgspec.Struct):
-    """For pause, resume and fork."""
+    """For pause and resume."""
 
     memory: bool | None = None
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -16,6 +19,7 @@ import trio.testing
 from s0d.journal import RealDisk, Syncer
 from s0d.model.errors import InvalidRequest, SandboxConflict, Unavailable
 from s0d.model.sandbox import SandboxConfig, SandboxRecord
+from s0d.model.session import Phase
 from s0d.supervisor import open_supervisor, registry, roots
 from s0d.supervisor.clock import RuntimeClock
 from s0d.supervisor.exec import buffered
@@ -59,7 +63,7 @@ async def test_changes_at_the_same_time_are_all_kept(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(sandbox.pause)
             nursery.start_soon(sandbox.refresh, 77)
-            nursery.start_soon(sandbox.configure, SandboxConfig(env_vars={"A": "b"}))
+            nursery.start_soon(sandbox.configure, lambda _: SandboxConfig(env_vars={"A": "b"}))
         stored = sandbox.store.read_marker()
     assert stored is not None
     assert (stored.paused, stored.lease) == (True, 77)
@@ -379,3 +383,67 @@ def test_what_cannot_be_a_root(path: str, tmp_path: Path) -> None:
     absolute = path if path in ("relative", "/nul\0") else f"{tmp_path}/{path}"
     with pytest.raises(InvalidRequest, match=r"config\.root"):
         roots.make(absolute, None)
+
+
+# -- what is damaged, copied or held up --------------------------------------------------------
+
+
+async def test_a_damaged_marker_is_made_anew_in_a_later_generation(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        session, _ = await supervisor.default.create(spec_of("true"))
+        await session.wait_for(lambda s: s.phase is Phase.EXITED)
+        before = supervisor.default.generation
+    marker = tmp_path / "sandboxes" / "local" / "sandbox.json"
+    marker.write_text("{damaged")
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        assert [one.id for one in supervisor.default.sessions()] == [session.id]
+        assert supervisor.default.generation > before + 100
+    assert marker.with_name("sandbox.json.damaged").read_text() == "{damaged"
+
+
+async def test_a_copy_of_the_state_directory_owns_no_root_outside(tmp_path: Path) -> None:
+    state, outside = tmp_path / "state", tmp_path / "outside"
+    async with open_supervisor(state, cgroups=False) as supervisor:
+        own = await supervisor.registry.create(sandbox_id="own")
+        await supervisor.registry.create(sandbox_id="named", root=str(outside))
+        (Path(own.root) / "file").write_text("original")
+    (outside / "file").write_text("original")
+    shutil.copytree(state, tmp_path / "copy")
+    async with open_supervisor(tmp_path / "copy", cgroups=False) as supervisor:
+        copied = supervisor.sandbox("own")
+        assert copied.root == str(tmp_path / "copy" / "roots" / "own")
+        for name in ("own", "named"):
+            await supervisor.registry.delete(supervisor.sandbox(name))
+        assert not Path(copied.root).exists()
+    assert (Path(own.root) / "file").read_text() == "original"
+    assert (outside / "file").read_text() == "original"
+    async with open_supervisor(state, cgroups=False) as supervisor:
+        await supervisor.registry.delete(supervisor.sandbox("named"))
+    assert not outside.exists()
+
+
+async def test_a_fork_can_be_told_where_to_go(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path / "state", cgroups=False) as supervisor:
+        source = await supervisor.registry.create()
+        (Path(source.root) / "file").write_text("copied")
+        made = await supervisor.registry.fork(source, root=str(tmp_path / "there"))
+        assert (tmp_path / "there" / "file").read_text() == "copied"
+        with pytest.raises(SandboxConflict, match="already"):
+            await supervisor.registry.fork(source, root=str(tmp_path / "there"))
+        await supervisor.registry.delete(made)
+        assert not (tmp_path / "there").exists()
+
+
+async def test_changes_at_once_all_hold(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        async with trio.open_nursery() as nursery:
+            for name, value in (
+                ("ttl", 100),
+                ("idle_suspend_seconds", 200),
+                ("auto_resume", False),
+            ):
+                change = partial(msgspec.structs.replace, **{name: value})
+                nursery.start_soon(sandbox.configure, change)
+        config = sandbox.record.config
+        assert (config.ttl, config.idle_suspend_seconds, config.auto_resume) == (100, 200, False)

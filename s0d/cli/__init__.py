@@ -25,6 +25,7 @@ module          holds
 `advice`        what to do where no daemon answers
 `background`    start a daemon where none answers
 `mcp`           `s0d mcp`: the tools of `s0d.mcp` on standard streams
+`help`          `s0d help` and `s0d completion`
 `daemon`        `s0d daemon ...`: the local daemon
 `ps`            `s0d ps` and `s0d top`
 `manage`        `s0d start, stop, restart, kill, rm, inspect, wait`

@@ -15,7 +15,7 @@ from .detach import DEFAULT_KEYS, DetachKeys, describe
 from .ending import CANNOT_START, ending
 from .errors import ApiError, CliError, ConnectionLost, Unreachable, UsageError
 from .feed import worth_forwarding
-from .options import Common, connection_options
+from .options import Common, connection_options, session_argument
 from .render import notice
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _INTERRUPTED = 128
     show_default=True,
     help="C-x is Ctrl-x; none: no keys.",
 )
-@click.argument("id", metavar="NAME|ID")
+@session_argument
 @click.pass_context
 def attach(
     ctx: click.Context,

@@ -14,7 +14,7 @@ from .errors import CliError, UsageError
 from .events import Event, Follower
 from .following import SessionGone
 from .log_text import Printer
-from .options import Common, connection_options
+from .options import Common, connection_options, session_argument
 from .render import notice
 
 Json = dict[str, Any]
@@ -54,7 +54,7 @@ def _moment(ctx: click.Context, param: click.Parameter, text: str | None) -> str
 @click.option("--attempt", metavar="N|ID", help="Only of this attempt.")
 @click.option("-t", "--timestamps", is_flag=True, help="When each line was written.")
 @click.option("--raw", is_flag=True, help="The bytes as they are.")
-@click.argument("id", metavar="NAME|ID")
+@session_argument
 def logs(
     common: Common,
     id: str,

@@ -20,9 +20,11 @@ from .options import Common, connection_options
 
 _VERBS = {
     "attach": ("s0d.cli.attach", "attach"),
+    "completion": ("s0d.cli.help", "completion"),
     "config": ("s0d.cli.config", "config"),
     "daemon": ("s0d.cli.daemon", "daemon"),
     "doctor": ("s0d.cli.doctor", "doctor"),
+    "help": ("s0d.cli.help", "help_"),
     "inspect": ("s0d.cli.manage", "inspect"),
     "journal": ("s0d.cli.journal", "journal"),
     "kill": ("s0d.cli.manage", "kill"),

@@ -12,14 +12,16 @@ import click
 from .duration import SECONDS
 from .ending import ending, exit_code_of
 from .errors import ApiError, NotFound, TimedOut, UsageError
-from .options import Common, connection_options
+from .options import Common, complete_session, connection_options, session_argument
 from .patience import patience
 from .render import notice, print_json
 
 Json = dict[str, Any]
 
 AT_REST: Final = ("exited", "failed", "stopped")
-_names = click.argument("ids", metavar="NAME|ID...", nargs=-1, required=True)
+_names = click.argument(
+    "ids", metavar="NAME|ID...", nargs=-1, required=True, shell_complete=complete_session
+)
 
 
 def each(
@@ -159,7 +161,7 @@ def inspect(ctx: click.Context, /, common: Common, ids: tuple[str, ...]) -> None
 @click.command()
 @connection_options
 @click.option("--timeout", type=SECONDS, metavar="TIME", help="Then exit with 124.")
-@click.argument("id", metavar="NAME|ID")
+@session_argument
 @click.pass_context
 def wait(ctx: click.Context, /, common: Common, id: str, timeout: int | None) -> None:
     """Wait for a session's end, past all its restarts, and exit with its exit code.

@@ -10,7 +10,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -40,6 +40,28 @@ class Common:
     @property
     def json(self) -> bool:
         return self.output == "json"
+
+
+def complete_session(ctx: click.Context, param: click.Parameter, text: str) -> list[str]:
+    """For a shell: names of sessions, and ids where what is there begins as one does."""
+    from .errors import CliError
+
+    given: dict[str, str] = {}
+    place: click.Context | None = ctx  # no verb has run: the flags are where they were written
+    while place is not None:
+        given = {n: v for n in _NAMES if (v := place.params.get(n)) is not None} | given
+        place = place.parent
+    common = Common(**given)
+    try:
+        sessions = common.client.list()
+    except CliError:
+        return []  # a shell has no place for an error
+    names = [session["spec"].get("name", "") for session in sessions]
+    ids = [session["id"] for session in sessions] if text.startswith("ses-") else []
+    return sorted({word for word in (*names, *ids) if word and word.startswith(text)})
+
+
+session_argument: Final = click.argument("id", metavar="NAME|ID", shell_complete=complete_session)
 
 
 def connection_options(

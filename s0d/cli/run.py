@@ -20,6 +20,7 @@ from .events import Event, Follower
 from .feed import Feed, worth_forwarding
 from .following import PATIENCE, SessionGone
 from .options import Common, connection_options
+from .patience import patience
 from .render import notice
 from .spec import from_flags, spec_options
 from .target import Target
@@ -55,7 +56,8 @@ def run(
 
 def _start(target: Target) -> None:
     try:
-        log = start_daemon()
+        with patience("starting a daemon"):
+            log = start_daemon()
     except CliError as error:
         raise CliError(f"{error}{advice(target)}") from None
     if log is not None:

@@ -16,7 +16,8 @@ import msgspec
 from .errors import CliError, UsageError
 from .events import Event, Follower
 from .following import SessionGone
-from .options import Common, connection_options
+from .options import Common, connection_options, session_argument
+from .patience import patience
 from .render import event_line, notice, print_json, print_session, print_sessions
 from .spec import choose, spec_options
 from .terminal import export, keys, screen, wait
@@ -75,11 +76,11 @@ def list_(common: Common) -> None:
 
 @session.command()
 @connection_options
-@click.argument("id")
+@session_argument
 def get(common: Common, id: str) -> None:
     """Show phase, attempt, generation and cursor.
 
-    s0d session get ses-…
+    s0d session get web
     """
     _show(common, common.client.get(id))
 
@@ -88,48 +89,50 @@ def get(common: Common, id: str) -> None:
 @connection_options
 @spec_options
 @click.option("-f", "--spec-file", metavar="FILE", help="Complete, YAML or JSON; - for stdin.")
-@click.argument("id")
+@session_argument
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def update(
     common: Common, id: str, command: tuple[str, ...], spec_file: str | None, **flags: Any
 ) -> None:
     """Replace the complete specification.
 
-    s0d session update ses-… --spec-file session.yaml
+    s0d session update web --spec-file session.yaml
     """
     _show(common, common.client.update(id, choose(command, spec_file, flags)))
 
 
 @session.command()
 @connection_options
-@click.argument("id")
+@session_argument
 def start(common: Common, id: str) -> None:
     """Set the desired state to running.
 
-    s0d session start ses-…
+    s0d session start web
     """
     _show(common, common.client.set_desired_state(id, "running"))
 
 
 @session.command()
 @connection_options
-@click.argument("id")
+@session_argument
 def stop(common: Common, id: str) -> None:
     """Set the desired state to stopped; answers when every process has ended.
 
-    s0d session stop ses-…
+    s0d session stop web
     """
-    _show(common, common.client.set_desired_state(id, "stopped"))
+    with patience(f"waiting for the processes of {id}"):
+        answer = common.client.set_desired_state(id, "stopped")
+    _show(common, answer)
 
 
 @session.command()
 @connection_options
 @click.option("--replace", is_flag=True, help="End a running attempt first.")
-@click.argument("id")
+@session_argument
 def attempt(common: Common, id: str, replace: bool) -> None:
     """Start a new attempt.
 
-    s0d session attempt ses-… --replace
+    s0d session attempt web --replace
     """
     _show(common, common.client.create_attempt(id, replace))
 
@@ -142,7 +145,7 @@ def attempt(common: Common, id: str, replace: bool) -> None:
 @click.option("--eof", is_flag=True, help="Close stdin after it.")
 @click.option("--input-id", metavar="ID", help="Makes a retry safe; default: a new one.")
 @click.option("--attempt-id", metavar="ID", help="Refuse any other attempt.")
-@click.argument("id")
+@session_argument
 def input_(
     common: Common,
     id: str,
@@ -155,7 +158,7 @@ def input_(
 ) -> None:
     """Send bytes or the end of file to standard input.
 
-    s0d session input ses-… --data $'hello\\n' --eof
+    s0d session input web --data $'hello\\n' --eof
     """
     if sum(source is not None for source in (data, data_base64, file)) > 1:
         raise UsageError("give one of --data, --data-base64 and --file")
@@ -195,12 +198,12 @@ def _bytes(data: str | None, file: str | None) -> bytes:
 @session.command("signal")
 @connection_options
 @click.option("--attempt-id", metavar="ID", help="Refuse any other attempt.")
-@click.argument("id")
+@session_argument
 @click.argument("name", metavar="SIGNAL")
 def signal_(common: Common, id: str, name: str, attempt_id: str | None) -> None:
     """Signal the current attempt.
 
-    s0d session signal ses-… HUP
+    s0d session signal web HUP
     """
     body = {"signal": name} | ({"expected_attempt_id": attempt_id} if attempt_id else {})
     _confirm(common, common.client.signal(id, body), f"sent {name}")
@@ -209,13 +212,13 @@ def signal_(common: Common, id: str, name: str, attempt_id: str | None) -> None:
 @session.command()
 @connection_options
 @click.option("--attempt-id", metavar="ID", help="Refuse any other attempt.")
-@click.argument("id")
+@session_argument
 @click.argument("rows", type=int)
 @click.argument("cols", type=int)
 def resize(common: Common, id: str, rows: int, cols: int, attempt_id: str | None) -> None:
     """Resize the terminal.
 
-    s0d session resize ses-… 50 132
+    s0d session resize web 50 132
     """
     expected = {"expected_attempt_id": attempt_id} if attempt_id else {}
     answer = common.client.resize(id, {"rows": rows, "cols": cols} | expected)
@@ -228,7 +231,7 @@ def resize(common: Common, id: str, rows: int, cols: int, attempt_id: str | None
 @click.option("--limit", type=int, metavar="N", help="At most so many (not with --follow).")
 @click.option("-f", "--follow", is_flag=True, help="Go on with live events.")
 @click.option("--last-event-id", type=int, metavar="SEQ", help="As a browser would resume.")
-@click.argument("id")
+@session_argument
 def events(
     common: Common,
     id: str,
@@ -239,7 +242,7 @@ def events(
 ) -> None:
     """Replay events, and follow them; the first column is the sequence.
 
-    s0d session events ses-… --after 8 --follow
+    s0d session events web --after 2 --follow
     """
     if follow and limit is not None:
         raise UsageError("--limit does not go with --follow")
@@ -266,13 +269,15 @@ def _page(common: Common, id: str, after: int | None, limit: int | None) -> None
 
 @session.command()
 @connection_options
-@click.argument("id")
+@session_argument
 def delete(common: Common, id: str) -> None:
     """Stop the session and remove it with its events.
 
-    s0d session delete ses-…
+    s0d session delete web
     """
-    _confirm(common, common.client.delete(id), f"deleted {id}")
+    with patience(f"waiting for the processes of {id}"):
+        answer = common.client.delete(id)
+    _confirm(common, answer, f"deleted {id}")
 
 
 for command in (export, keys, screen, wait):

@@ -11,7 +11,7 @@ import click
 from .duration import SECONDS
 from .errors import CliError, UsageError, one_line
 from .following import SessionGone
-from .options import Common, connection_options
+from .options import Common, connection_options, session_argument
 from .picture import ENTER, LEAVE, ScreenFollower, draw
 from .render import notice, print_json
 
@@ -26,11 +26,11 @@ _RECORDINGS: Final = ("asciicast", "asciicast-v2", "asciicast-v3")
 @click.option("--format", "form", type=click.Choice(_FORMATS), help="Default: text.")
 @click.option("--scrollback", type=click.IntRange(0, 1000), metavar="N", help="Lines above, too.")
 @click.option("-f", "--follow", is_flag=True, help="Draw it as it changes; Ctrl-C ends.")
-@click.argument("id")
+@session_argument
 def screen(common: Common, id: str, form: str | None, scrollback: int | None, follow: bool) -> None:
     """Show what the session's terminal shows.
 
-    s0d session screen ses-… --format ansi
+    s0d session screen web --format ansi
     """
     if follow and (form not in (None, "json") or scrollback is not None):
         raise UsageError("--follow draws the screen, or prints frames with -o json")
@@ -79,7 +79,7 @@ def _draw(frames: ScreenFollower) -> None:
 @click.option("--stream", type=click.Choice(["stdout", "stderr", "pty"]), help="With --output.")
 @click.option("--after", type=int, metavar="SEQ", help="Only output beyond it.")
 @click.option("--timeout", type=SECONDS, default=30, help="Default: 30s.")
-@click.argument("id")
+@session_argument
 def wait(
     common: Common,
     id: str,
@@ -95,7 +95,7 @@ def wait(
 ) -> None:
     """Wait until something is true of the session; of several the first.  A timeout exits with 1.
 
-    s0d session wait ses-… --output 'listening on' --timeout 1m
+    s0d session wait web --output 'listening on' --timeout 1m
     """
     wanted: Json = {
         "phase": list(phase) or None,
@@ -135,7 +135,7 @@ def _matched(answer: Json) -> str:
 @click.option("--paste", metavar="TEXT", help="Paste TEXT, after the keys.")
 @click.option("--input-id", metavar="ID", help="Makes a retry safe; default: a new one.")
 @click.option("--attempt-id", metavar="ID", help="Refuse any other attempt.")
-@click.argument("id")
+@session_argument
 @click.argument("keys", metavar="[KEY]...", nargs=-1, type=click.UNPROCESSED)
 def keys(
     common: Common,
@@ -148,7 +148,7 @@ def keys(
 ) -> None:
     """Press keys: names as in tmux (Enter, C-c, M-x, S-Up, F5), and text between them.
 
-    s0d session keys ses-… 'make test' Enter
+    s0d session keys web 'make test' Enter
     """
     items: list[str | Json] = [{"text": key} if literal else key for key in keys]
     if paste is not None:
@@ -170,14 +170,14 @@ def keys(
 @click.option("--format", "form", type=click.Choice(_RECORDINGS), help="Default: asciicast (v2).")
 @click.option("--input", "inputs", is_flag=True, help="A marker where something was typed.")
 @click.option("--attempt-id", metavar="ID", help="Default: the newest attempt.")
-@click.argument("id")
+@session_argument
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 def export(
     common: Common, id: str, form: str | None, inputs: bool, attempt_id: str | None, file: str
 ) -> None:
     """Write the terminal's history as a recording that asciinema plays; - for stdout.
 
-    s0d session export ses-… demo.cast
+    s0d session export web demo.cast
     """
     version = "asciicast-v3" if form == "asciicast-v3" else "asciicast-v2"
     with common.client.recording(id, version, inputs, attempt_id) as response:

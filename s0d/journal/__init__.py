@@ -63,7 +63,7 @@ to the system.
 """
 
 from s0d.journal.cursor import Cursor
-from s0d.journal.disk import Disk, RealDisk, make_directory, write_atomically
+from s0d.journal.disk import Disk, RealDisk, make_directory, move, write_atomically
 from s0d.journal.errors import CursorAhead, CursorExpired, JournalError
 from s0d.journal.inspect import Report, dump, owner, records, verify
 from s0d.journal.journal import Journal
@@ -94,6 +94,7 @@ __all__ = [
     "dump",
     "is_set_aside",
     "make_directory",
+    "move",
     "owner",
     "records",
     "repair",

@@ -41,8 +41,8 @@ class Disk(Protocol):
     def open(self, directory: int, name: str, flags: int) -> int:
         """Open a file; ``flags`` are ``os.O_*``, a new file has mode 0600."""
 
-    def rename(self, directory: int, old: str, new: str) -> None:
-        """Rename within the directory, replacing what was there."""
+    def rename(self, directory: int, old: str, new: str, into: int | None = None) -> None:
+        """Rename, replacing what was there: in the directory, or into the directory ``into``."""
 
     def unlink(self, directory: int, name: str) -> None:
         """Remove a file's name."""
@@ -97,9 +97,9 @@ class RealDisk:
         """See :class:`Disk`."""
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
 
-    def rename(self, directory: int, old: str, new: str) -> None:
+    def rename(self, directory: int, old: str, new: str, into: int | None = None) -> None:
         """See :class:`Disk`."""
-        os.rename(old, new, src_dir_fd=directory, dst_dir_fd=directory)
+        os.rename(old, new, src_dir_fd=directory, dst_dir_fd=directory if into is None else into)
 
     def unlink(self, directory: int, name: str) -> None:
         """See :class:`Disk`."""
@@ -217,6 +217,17 @@ def make_directory(disk: Disk, path: str, *, sync: bool = True) -> None:
         except FileExistsError:
             return
         if sync:
+            disk.fsync(directory)
+
+
+def move(disk: Disk, path: str, target: str) -> None:
+    """Move a directory or a file, durably: it is in one place or in the other."""
+    with (
+        opened_directory(disk, os.path.dirname(path)) as source,
+        opened_directory(disk, os.path.dirname(target)) as into,
+    ):
+        disk.rename(source, os.path.basename(path), os.path.basename(target), into)
+        for directory in (into, source):
             disk.fsync(directory)
 
 

@@ -23,6 +23,7 @@ from s0d.journal import (
     Syncer,
     is_set_aside,
     make_directory,
+    move,
     write_atomically,
 )
 from s0d.journal.disk import opened_directory
@@ -137,9 +138,8 @@ class Store:
         make_directory(self.disk, kept)
         # The record goes first: it means nothing without its journal.
         for name in sorted(set(os.listdir(path)) - {DAMAGED}, reverse=True):
-            os.rename(os.path.join(path, name), os.path.join(kept, _free_name(kept, name)))
-        for directory in (kept, path):
-            _sync_directory(self.disk, directory)
+            target = os.path.join(kept, _free_name(kept, name))
+            move(self.disk, os.path.join(path, name), target)
 
     def has_remains(self, session_id: str) -> bool:
         """Whether there is anything that a creation, cut short, does not leave behind."""
@@ -178,33 +178,23 @@ class Store:
         From here on the session does not exist, whatever happens to its files.
         """
         target = os.path.join(self.trash, f"{session_id}.{os.urandom(4).hex()}")
-        os.rename(self.session_path(session_id), target)
-        for directory in (self.sessions, self.trash):
-            _sync_directory(self.disk, directory)
+        move(self.disk, self.session_path(session_id), target)
         return target
 
     def discard_all(self) -> None:
         """Move every session to the trash: the state was copied from another sandbox."""
         for name in os.listdir(self.sessions):
-            os.rename(
-                os.path.join(self.sessions, name), f"{self.trash}/{name}.{os.urandom(4).hex()}"
-            )
-        for directory in (self.sessions, self.trash):
-            _sync_directory(self.disk, directory)
+            self.discard(name)
 
     def discard_into(self, trash: str) -> None:
         """Remove the whole sandbox: by a name in `trash` first, so that it is gone at once."""
         target = os.path.join(trash, f"{os.path.basename(self.path)}.{os.urandom(4).hex()}")
-        os.rename(self.path, target)
-        for directory in (os.path.dirname(self.path), trash):
-            _sync_directory(self.disk, directory)
+        self.move(target)
         remove_tree(target)
 
     def move(self, path: str) -> None:
         """Give the directory its name, durably."""
-        os.rename(self.path, path)
-        for directory in (os.path.dirname(self.path), os.path.dirname(path)):
-            _sync_directory(self.disk, directory)
+        move(self.disk, self.path, path)
 
     def remove(self) -> None:
         """Take back a sandbox that could not be made."""
@@ -274,11 +264,3 @@ def _read(path: str) -> bytes | None:
         with open(descriptor, "rb") as file:
             return file.read()
     return None
-
-
-def _sync_directory(disk: Disk, path: str) -> None:
-    descriptor = disk.open_directory(path)
-    try:
-        disk.fsync(descriptor)
-    finally:
-        disk.close(descriptor)

@@ -119,8 +119,8 @@ class FailDisk:
     def listdir(self, directory: int) -> list[str]:
         return self._do("listdir", "", lambda: self.inner.listdir(directory))
 
-    def rename(self, directory: int, old: str, new: str) -> None:
-        self._do("rename", old, lambda: self.inner.rename(directory, old, new))
+    def rename(self, directory: int, old: str, new: str, into: int | None = None) -> None:
+        self._do("rename", old, lambda: self.inner.rename(directory, old, new, into))
 
     def unlink(self, directory: int, name: str) -> None:
         self._do("unlink", name, lambda: self.inner.unlink(directory, name))
@@ -341,7 +341,8 @@ class SimDisk:
                 names[name].truncate(0)
             return self._new(names[name], flags)
 
-    def rename(self, directory: int, old: str, new: str) -> None:
+    def rename(self, directory: int, old: str, new: str, into: int | None = None) -> None:
+        assert into is None, "a journal stays in its directory"
         with self._as_directory(directory, old) as of:
             of.names[new] = of.names.pop(old)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -17,9 +18,11 @@ from s0d.model.errors import (
     InvalidRequest,
     SessionConflict,
     SessionNotFound,
+    Unavailable,
 )
 from s0d.model.session import Phase
 from s0d.supervisor import Supervisor, open_supervisor
+from tests.journal.disks import FailDisk
 from tests.support.sessions import (
     PATIENCE,
     create,
@@ -392,3 +395,18 @@ async def test_usage_is_told_while_it_runs_and_at_its_end(supervisor: Supervisor
     exited = (await read_events(session))[-2]
     assert exited.fields["cpu_seconds"] >= round(usage.cpu_seconds, 3)
     assert await session.usage() is None
+
+
+async def test_a_session_that_cannot_be_moved_away_stays_and_can_be_deleted_later(
+    tmp_path: Path,
+) -> None:
+    disk = FailDisk()
+    async with open_supervisor(tmp_path / "state", cgroups=False, disk=disk) as supervisor:
+        session, _ = await supervisor.default.create(spec_of("true"))
+        await session.wait_for(lambda s: s.phase is Phase.EXITED)
+        disk.fail("rename", errno.EIO, name=session.id)
+        with pytest.raises(Unavailable, match="cannot be removed"):
+            await session.delete()
+        assert supervisor.default.sessions() == [session]
+        await session.delete()
+        assert supervisor.default.sessions() == []

@@ -20,6 +20,7 @@ module          owns
 `session`       a session: what callers see and ask of it
 `commands`      what is sent to its process: input, signals, sizes
 `attachment`    a client looking on
+`continuity`    what the coming and going of runtimes does to a session
 `actor`         the task that realizes it: wait, run an attempt, decide, back off
 `exec`          commands that are no sessions: owned, ended with their caller
 `notes`         files that name their trees, for the next daemon

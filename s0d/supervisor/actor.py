@@ -29,22 +29,21 @@ from s0d.model import event as ev
 from s0d.model.errors import SessionConflict, SessionNotFound, Unavailable
 from s0d.model.event import Draft, draft
 from s0d.model.ids import new_attempt_id
-from s0d.model.lifecycle import FREEZABLE
 from s0d.model.restart import GiveUp, RestartIn, RestartWindow
-from s0d.model.session import ACTIVE, Phase, SessionRecord
+from s0d.model.session import Phase, SessionRecord
 from s0d.model.signals import parse_signal
-from s0d.model.spec import DesiredState, LimitsSpec, RecoveryPolicy
+from s0d.model.spec import DesiredState, LimitsSpec
 from s0d.process.pty import TerminalSize
 
 from .attempt import Attempt, Outcome, StopOrder
 from .change import Change
+from .continuity import record_recovery
 from .launch import Host, LaunchPlan
 from .recorder import Recorder
 
 log = logging.getLogger("s0d.session")
 
 _AFTER_BUG = 1.0  # seconds: a bug that comes at once again must not fill the log
-_PATIENCE = 5.0  # seconds for a disk, before the runtime goes away without it
 _AT_REST = frozenset({Phase.STOPPED, Phase.EXITED, Phase.FAILED})
 
 
@@ -71,8 +70,8 @@ class Actor:
         )
         self._host = host
         self._clock = host.clock
-        self._realizing = False
-        self._scope = trio.CancelScope()
+        self.realizing = False
+        self.scope = trio.CancelScope()
         self._window = RestartWindow()
         self._retry_at = math.inf
         self._stop_reason = "desired_state_stopped"  # or that it expired, until the next start
@@ -152,6 +151,11 @@ class Actor:
         return attempt is not None and attempt.unborn and self.recorder.error is not None
 
     @property
+    def backoff_ms(self) -> int:
+        """What is left of the backoff."""
+        return max(0, round((self._retry_at - self._clock.time()) * 1000))
+
+    @property
     def lifetime_over(self) -> bool:
         seconds = self.record.spec.lifecycle.max_lifetime_seconds
         return self.outlived(seconds)
@@ -160,130 +164,18 @@ class Actor:
         """Is the session older than a lifetime of `seconds` (0: no limit)?"""
         return seconds > 0 and trio.current_time() >= self._born + seconds
 
-    def recover(self) -> None:
-        """Apply the recovery policy: this runtime has replaced the one the session was in.
-
-        Called before `run`, for a session that was active; what was left of its attempt has been
-        ended by then.  Where the journal cannot be written yet, `run` goes on trying.
-        """
-        try:
-            self._record_recovery()
-        except JournalError as error:
-            self.recorder.error = str(error)
-            self.recovering = True
-
-    def _record_recovery(self) -> int:
-        drafts: list[Draft] = []
-        if self.record.unfinished is not None:
-            drafts.append(draft(ev.ATTEMPT_EXITED, reason="runtime_replaced", then="suspend"))
-        restarts = False
-        if self.record.desired is DesiredState.STOPPED:
-            drafts.append(draft(ev.SESSION_STOPPED, reason="desired_state_stopped"))
-        elif self.record.spec.lifecycle.runtime_recovery is RecoveryPolicy.STOP:
-            drafts.append(draft(ev.SESSION_DESIRED_STATE, reason="stopped"))
-            drafts.append(draft(ev.SESSION_STOPPED, reason="runtime_recovery_policy"))
-        else:
-            restarts = True
-        seq = self.recorder.record(*drafts) if drafts else self.record.seq
-        if restarts:
-            self.request_start("runtime_recovered")
-        return seq
-
-    def note_suspension(self) -> None:
-        """Record that the runtime is gone, where no attempt's end has told so."""
-        if self.record.phase in (Phase.PENDING, Phase.BACKOFF, Phase.PAUSED):
-            self._tell(draft(ev.SESSION_PAUSED, reason="runtime_replaced", then="suspend"))
-
-    def revive(self) -> bool:
-        """A new runtime is there; False where the task of the former one goes on in it: when its
-        attempt has ended, a new one follows."""
-        self.suspending = False
-        if not self._realizing:
-            if self.record.phase in ACTIVE:
-                self.recover()
-            return True
-        lifecycle = self.record.spec.lifecycle
-        wanted = self.record.desired is DesiredState.RUNNING
-        if wanted and lifecycle.runtime_recovery is RecoveryPolicy.RESTART:
-            self.request_start("runtime_recovered")
-        return False
-
-    def lose_runtime(self) -> None:
-        """Its runtime ended with a former daemon, and there is no new one yet."""
-        self.suspending = True
-        if self.record.unfinished is not None:
-            self._tell(draft(ev.ATTEMPT_EXITED, reason="runtime_replaced", then="suspend"))
-        self.note_suspension()
-
-    async def freeze(self) -> None:
-        """Let the attempt's processes stand still; one that is being started runs first."""
-        self.change.notify()
-        await self.wait_launched()
-        if self.attempt is not None:
-            await self.attempt.freeze()
-        if self.record.phase in FREEZABLE:
-            self._tell(draft(ev.SESSION_PAUSED, reason="frozen", then="freeze"))
-
-    async def thaw(self) -> None:
-        """Let them go on, in the phase that the session had."""
-        phase = self.record.resumes_as
-        if self.record.phase is Phase.PAUSED and phase is not None:
-            delay = None
-            if phase is Phase.BACKOFF:
-                delay = max(0, round((self._retry_at - self._clock.time()) * 1000))
-            self._tell(draft(ev.SESSION_RESUMED, phase=str(phase), delay_ms=delay))
-        if self.attempt is not None:
-            await self.attempt.thaw()
-        self.change.notify()
-
-    def _tell(self, told: Draft) -> None:
-        """Record what has come over the session; where the disk is full it is left out, and the
-        table lets the next event follow."""
-        try:
-            self.recorder.record(told)
-        except JournalError as error:
-            self.recorder.error = str(error)
-
     # -- the task ----------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Returns when the session is removed or its runtime goes away."""
-        self._realizing = True
+        self.realizing = True
         try:
-            with self._scope:
+            with self.scope:
                 while not (self.removed or self.suspending):
                     await self._step_safely()
         finally:
-            self._realizing = False
+            self.realizing = False
             self.change.notify()
-
-    async def wait_parted(self) -> None:
-        """Wait until `run` has returned.
-
-        Where the disk does not take what it has to tell, it is not waited for any longer; what
-        follows from it is then for the next runtime to find.  Nor where a process survives SIGKILL:
-        then it goes on, since an end that is not proved is not told (see `revive`).
-        """
-
-        def parted() -> bool:
-            return not self._realizing
-
-        def survived() -> bool:
-            return self.attempt is not None and bool(self.attempt.survivors)
-
-        def held_up() -> bool:
-            return self.recorder.error is not None or survived()
-
-        await self.change.wait_for(lambda: parted() or held_up())
-        if survived():
-            return
-        with trio.move_on_after(_PATIENCE):
-            await self.change.wait_for(parted)
-        if not parted():
-            self._scope.cancel()
-            await self.change.wait_for(parted)
-            self.lose_runtime()
-        self._scope = trio.CancelScope()
 
     async def _step_safely(self) -> None:
         try:
@@ -296,7 +188,7 @@ class Actor:
 
     async def _step(self) -> None:
         if self.recovering:
-            await self.recorder.insist(self._record_recovery)
+            await self.recorder.insist(partial(record_recovery, self))
             self.recovering = False
         elif self.start_reason is None:
             await self._wait()

@@ -34,6 +34,7 @@ from .actor import Actor
 from .attachment import Attachment
 from .attempt import Attempt, StopOrder
 from .commands import Commands
+from .continuity import Continuity
 from .launch import Host
 from .meter import OutputMeter
 
@@ -52,7 +53,8 @@ class Session:
         self._host = host
         self._actor = Actor(record, journal, host)
         self.run = self._actor.run
-        self.recover = self._actor.recover
+        self._continuity = Continuity(self._actor)
+        self.recover = self._continuity.recover
         commands = Commands(record, journal, host, self._actor)
         self.input, self.accept_input = commands.input, commands.accept_input
         self.signal, self.accept_signal = commands.signal, commands.accept_signal
@@ -325,24 +327,24 @@ class Session:
     async def wait_parted(self) -> None:
         """After `suspend`: until the session's task has ended.  One without an attempt that was
         about to start is `suspended` too."""
-        await self._actor.wait_parted()
-        self._actor.note_suspension()
+        await self._continuity.wait_parted()
+        self._continuity.note_suspension()
 
     def revive(self) -> bool:
         """A new runtime is there: the session's recovery applies; whether to start `run` for it."""
-        return self._actor.revive()
+        return self._continuity.revive()
 
     def lose_runtime(self) -> None:
         """Opened in a paused sandbox: there is no runtime to recover in yet."""
-        self._actor.lose_runtime()
+        self._continuity.lose_runtime()
 
     async def freeze(self) -> None:
         """The sandbox is frozen (its clock stands still already): so is the attempt."""
-        await self._actor.freeze()
+        await self._continuity.freeze()
 
     async def thaw(self) -> None:
         """The sandbox goes on (so does its clock)."""
-        await self._actor.thaw()
+        await self._continuity.thaw()
 
     # -- pieces ------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ module         holds
 `named`        the handlers of named sessions
 `page`         one page of events
 `streams`      the registry by which a shutdown ends every stream at once; shared encodings
+`attached`     the body of an answer that is an attachment while it is sent
 `sse`          events as a `text/event-stream` response
 `screen`       what a terminal shows, and keys for it
 `screen_stream` a screen's changes as a `text/event-stream` response

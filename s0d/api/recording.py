@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
-from quart.wrappers.response import Response, ResponseBody
+from quart.wrappers.response import Response
 
 from s0d.journal import Record
 from s0d.model import event as ev
@@ -13,6 +13,7 @@ from s0d.model.errors import SessionConflict
 from s0d.model.spec import IOMode
 from s0d.wire.asciicast import Asciicast, Version
 
+from .attached import AttachedBody
 from .call import Call
 from .params import FLAG, Text
 
@@ -46,33 +47,16 @@ async def get_recording(call: Call) -> Response:
     return response
 
 
-class Recording(ResponseBody):
+class Recording(AttachedBody):
     """The lines of a recording; the attempt's first retained event makes the header."""
 
     def __init__(self, session: Session, cast: Asciicast, attempt_id: str) -> None:
+        super().__init__(session, None)
         self._session = session
         self._cast = cast
         self._attempt_id = attempt_id
         self._last = session.journal.latest
-        self._attachment = session.attach(None)
-        self._cursor = self._attachment.__enter__()
         self._started = False
-        self._closed = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Detach.  May be called twice, and without the stream ever having begun."""
-        if not self._closed:
-            self._closed = True
-            self._attachment.__exit__(None, None, None)
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> bytes:
         # Retention that overtakes a slow client raises, and so cuts the answer short for it to

@@ -7,13 +7,14 @@ would be left to the garbage collector, with the cursor still open.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from quart.wrappers.response import Response, ResponseBody
+from quart.wrappers.response import Response
 
 from s0d.journal.errors import CursorExpired
 from s0d.wire.event import EventEncoder
 
+from .attached import AttachedBody
 from .call import Call
 from .streams import BATCH, Streams, sse_frames, with_more
 
@@ -37,7 +38,7 @@ async def stream_events(call: Call) -> Response:
     return response
 
 
-class EventStream(ResponseBody):
+class EventStream(AttachedBody):
     """The frames of one attachment.
 
     Ends when the session is deleted, the application stops, or retention overtook the reader.
@@ -46,29 +47,12 @@ class EventStream(ResponseBody):
     def __init__(
         self, session: Session, after: int | None, streams: Streams, heartbeat: float
     ) -> None:
-        self._attachment = session.attach(after)
-        self._cursor = self._attachment.__enter__()
+        super().__init__(session, after)
         self._encoder = EventEncoder(session.id)
         self._streams = streams
         self._heartbeat = heartbeat
         self._greeted = False
         self._over = False
-        self._closed = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Detach.  May be called twice, and without the stream ever having begun."""
-        if not self._closed:
-            self._closed = True
-            self._attachment.__exit__(None, None, None)
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> bytes:
         if not self._greeted:

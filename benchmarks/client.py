@@ -58,14 +58,8 @@ class Client:
         sent = b"" if body is None else json.dumps(body).encode()
         length = f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n"
         self._socket.sendall(_request(method, path, length if sent else "").encode() + sent)
-        head, data = _receive_head(self._socket)
-        parts, left = [data], _length(head) - len(data)
-        while left > 0:
-            parts.append(self._socket.recv(_RECEIVE))
-            left -= len(parts[-1])
-            if not parts[-1]:
-                raise RuntimeError(f"{method} {path}: the daemon hung up")
-        data = b"".join(parts)
+        head, body = _receive(self._socket)
+        data = b"".join(body)
         if int(head[9:12]) >= 300:
             raise RuntimeError(f"{method} {path}: {head[9:12]!r} {data[:300]!r}")
         return data
@@ -113,7 +107,7 @@ class Client:
     def frames(self, session: str, after: int = 0) -> Iterator[bytes]:
         """The text of a stream in parts, up to the frame that says that the process has ended."""
         last = b""
-        for part in _chunks(self.path, f"/{session}/events/stream?after={after}"):
+        for part in self._stream(f"/{session}/events/stream?after={after}"):
             last = (last + part[-_END_WITHIN:])[-_END_WITHIN:]
             place = last.find(b"\n\n", last.find(_END)) + 2 if _END in last else 1
             if place > 1:
@@ -121,6 +115,14 @@ class Client:
                 return
             yield part
         raise RuntimeError("the stream ended before the process did")
+
+    def _stream(self, target: str) -> Iterator[bytes]:
+        with open_socket(self.path) as connection:
+            connection.sendall(_request("GET", target).encode())
+            head, body = _receive(connection)
+            if int(head[9:12]) != 200:
+                raise RuntimeError(f"{target}: {head[9:12]!r}")
+            yield from body
 
 
 def on_connections(path: str, count: int, run: Callable[[Client], None]) -> None:
@@ -138,48 +140,48 @@ def _request(method: str, path: str, headers: str = "") -> str:
     return f"{method} {ROOT}{path} HTTP/1.1\r\n{_HEADERS}{headers}\r\n"
 
 
-def _receive_head(connection: socket.socket) -> tuple[bytes, bytes]:
-    """An answer's head, and what came behind it."""
+def _receive(connection: socket.socket) -> tuple[bytes, Iterator[bytes]]:
+    """An answer's head, and its body in the parts that it arrives in."""
     data = b""
     while b"\r\n\r\n" not in data:
-        more = connection.recv(_RECEIVE)
-        if not more:
-            raise RuntimeError("the daemon hung up")
-        data += more
+        data += _some(connection)
     head, _, rest = data.partition(b"\r\n\r\n")
-    return head, rest
+    length = _LENGTH.search(head)
+    if length is None and b"transfer-encoding: chunked" in head.lower():
+        return head, _chunks(connection, rest)
+    return head, _sized(connection, rest, int(length[1]) if length else 0)
 
 
-def _length(head: bytes) -> int:
-    found = _LENGTH.search(head)
-    return int(found[1]) if found else 0
+def _some(connection: socket.socket) -> bytes:
+    data = connection.recv(_RECEIVE)
+    if not data:
+        raise RuntimeError("the daemon hung up")
+    return data
 
 
-def _chunks(path: str, target: str) -> Iterator[bytes]:
-    """The parts of a chunked body as they arrive (RFC 9112, section 7.1)."""
-    with open_socket(path) as connection:
-        connection.sendall(_request("GET", target).encode())
-        head, data = _receive_head(connection)
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(f"{target}: {head[9:12]!r}")
-        left = -2  # of a chunk, the line's end behind it included; -2: its size comes
-        while True:
-            if left == -2:
-                line, found, rest = data.partition(b"\r\n")
-                if found:
-                    left, data = int(line, 16), rest
-                    if left == 0:
-                        return
-            if left > 0 and data:
-                yield data[:left]
-                left, data = max(0, left - len(data)), data[left:]
-            if left == 0 and len(data) >= 2:
-                left, data = -2, data[2:]
-                continue
-            more = connection.recv(_RECEIVE)
-            if not more:
-                return
-            data = data + more if data else more
+def _sized(connection: socket.socket, data: bytes, left: int) -> Iterator[bytes]:
+    while left:
+        data = data or _some(connection)
+        yield data
+        left, data = left - len(data), b""
+
+
+def _chunks(connection: socket.socket, data: bytes) -> Iterator[bytes]:
+    """The parts of a chunked body (RFC 9112, section 7.1)."""
+    while True:
+        while b"\r\n" not in data[:20]:
+            data += _some(connection)
+        line, _, data = data.partition(b"\r\n")
+        size = left = int(line, 16)
+        while left:
+            data = data or _some(connection)
+            yield data[:left]
+            left, data = max(0, left - len(data)), data[left:]
+        while len(data) < 2:
+            data += _some(connection)
+        data = data[2:]
+        if not size:
+            return
 
 
 class Output:

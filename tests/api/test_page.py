@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from tests.api.fake import FakeSession, FakeSupervisor
-from tests.api.harness import Served, b64, serving
+from tests.api.harness import AUTH, LIMIT, Served, b64, request, serving
 
 
 def target(session: FakeSession, query: str = "") -> str:
@@ -172,3 +174,56 @@ async def test_reading_pages_is_no_attachment(served: Served, ten: FakeSession) 
     await sequences(served, ten, "")
     assert (await served.ask("GET", f"/api/v1/sessions/{ten.id}")).data["attachments"] == 0
     assert ten.journal.tail.readers == 0
+
+
+@pytest.fixture
+def large(supervisor: FakeSupervisor) -> FakeSession:
+    """Twenty events of 64 KiB: a page of several pieces, more than a socket holds."""
+    session = supervisor.default.add(max_bytes=2 << 20)
+    for n in range(20):
+        session.append(data=bytes([n]) * (64 << 10))
+    return session
+
+
+async def test_page_of_several_pieces(served: Served, large: FakeSession) -> None:
+    everything = list(range(1, 21))
+    assert await sequences(served, large, "") == everything
+    assert await sequences(served, large, "?type=output") == everything
+    assert await sequences(served, large, "?limit=7") == everything[:7]
+    assert await sequences(served, large, "?after=3&limit=8") == everything[3:11]
+    answer = await served.ask("GET", target(large))
+    written = [b64(bytes([n]) * (64 << 10)) for n in range(20)]
+    assert [event["data_base64"] for event in answer.data["events"]] == written
+    assert answer.data["cursor"] == {"earliest": 1, "latest": 20}
+    assert large.journal.tail.readers == 0
+
+
+async def test_page_that_retention_overtakes_ends_after_a_whole_event(
+    served: Served, large: FakeSession
+) -> None:
+    wire = await served.connect(window=64 << 10)
+    async with wire.stream:
+        await wire.send(request("GET", target(large), AUTH))
+        assert (await wire.head()).status == 200
+        while large.journal.earliest <= 20:
+            large.append(data=bytes(64 << 10))
+        data = json.loads(await wire.rest())["data"]
+    got = [event["seq"] for event in data["events"]]
+    assert got == list(range(1, len(got) + 1))
+    assert 0 < len(got) < 20
+    assert data["cursor"]["earliest"] == large.journal.earliest
+    gone = await served.ask("GET", target(large, f"?after={got[-1]}"))
+    assert (gone.status, gone.code) == (410, "event_cursor_expired")
+
+
+async def test_page_whose_reader_leaves_lets_go_of_the_journal(
+    served: Served, large: FakeSession
+) -> None:
+    wire = await served.connect(window=64 << 10)
+    async with wire.stream:
+        await wire.send(request("GET", target(large), AUTH))
+        await wire.head()
+        assert large.journal.tail.readers == 1
+    with trio.fail_after(LIMIT):
+        while large.journal.tail.readers:
+            await trio.lowlevel.checkpoint()

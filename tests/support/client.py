@@ -117,7 +117,15 @@ class Connection:
         """One request below `API`, and its answer."""
         await self.send(request(method, path, body, headers))
         status, fields = await self.head()
+        if fields.get("transfer-encoding") == "chunked":
+            return Answer(status, b"".join([part async for part in self._chunks()]))
         return Answer(status, await self.reader.exactly(int(fields["content-length"])))
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while size := int(await self.reader.line(), 16):
+            yield await self.reader.exactly(size)
+            await self.reader.line()
+        await self.reader.line()
 
     async def head(self) -> tuple[int, dict[str, str]]:
         status = int((await self.reader.line()).split()[1])

@@ -142,8 +142,12 @@ class _Server:
             stream.socket.close()
             await trio.lowlevel.checkpoint()
             return
-        if peer is not None:
-            peer = examined(peer, stream.socket, self._supervisor)
+        try:
+            peer = peer and examined(peer, stream.socket, self._supervisor)
+        except OSError as error:  # no descriptor left to ask by; who is not known is not let in
+            log.warning("a peer cannot be looked at: %s", error.strerror)
+            stream.socket.close()
+            return
         tls = None if peer is not None or self._config.tls is None else self._config.tls.context
         connection = Connection(
             self._app, self._config, self._hypercorn, self._context, stream, peer, tls

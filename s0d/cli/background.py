@@ -103,14 +103,22 @@ def _launch(log: Path, ready_fd: int) -> None:
 
 
 def _become_daemon(log_fd: int, ready_fd: int) -> None:
+    program = _program()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDONLY)
     for source, standard in ((null, 0), (log_fd, 1), (log_fd, 2)):
         os.dup2(source, standard)
     os.set_inheritable(ready_fd, True)
-    command = [sys.executable, "-P", "-m", "s0d", "serve", "--no-access-log"]
+    command = [sys.executable, "-P", *program, "serve", "--no-access-log"]
     command += ["--ready-fd", str(ready_fd)]
     os.execv(sys.executable, command)
+
+
+def _program() -> list[str]:
+    """What the interpreter is to run to be us: the single file, where that is what we are."""
+    from zipfile import is_zipfile
+
+    return [os.path.abspath(sys.argv[0])] if is_zipfile(sys.argv[0]) else ["-m", "s0d"]
 
 
 def _last_line(log: Path) -> str:

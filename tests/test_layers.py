@@ -21,8 +21,9 @@ ALLOWED: dict[str, set[str]] = {
     "terminal": {"model"},
     "supervisor": {"model", "wire", "journal", "process", "terminal"},
     "api": {"model", "wire", "journal", "process", "terminal", "supervisor"},
-    "daemon": {"model", "wire", "journal", "process", "terminal", "supervisor", "api"},
-    "cli": {"model", "wire"},
+    "daemon": {"model", "wire", "journal", "process", "terminal", "supervisor", "api", "declare"},
+    "declare": {"model"},
+    "cli": {"model", "wire", "declare"},
     "mcp": {"model", "wire"},
 }
 # Inside a function, or for the type checker alone: where a daemon would be, and starting one; the

@@ -1,6 +1,6 @@
 """The command line: verbs that talk HTTP to a daemon.
 
-It imports only `s0d.model` and `s0d.wire` (and `s0d.daemon` inside functions, where it starts one
+It imports only `s0d.model`, `s0d.wire` and `s0d.declare` (and `s0d.daemon` inside functions, where it starts one
 or asks where one would be), and it starts fast: every verb is imported when it is called.
 
 ==============  =====================================================================
@@ -25,6 +25,8 @@ module          holds
 `advice`        what to do where no daemon answers
 `background`    start a daemon where none answers
 `mcp`           `s0d mcp`: the tools of `s0d.mcp` on standard streams
+`up`            `s0d up` and `s0d down`
+`together`      the output of several sessions at once
 `help`          `s0d help` and `s0d completion`
 `daemon`        `s0d daemon ...`: the local daemon
 `ps`            `s0d ps` and `s0d top`

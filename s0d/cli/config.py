@@ -35,6 +35,14 @@ def check(file: str | None) -> None:
     s0d config check
     """
     _gather(file)
+    from s0d.daemon.config import file_of
+    from s0d.daemon.declared import Declarations
+    from s0d.model.errors import InvalidRequest
+
+    try:
+        Declarations(file_of(os.environ, os.geteuid(), file))
+    except InvalidRequest as error:
+        raise UsageError(error.message) from None
 
 
 @config.command()

@@ -24,6 +24,7 @@ _VERBS = {
     "config": ("s0d.cli.config", "config"),
     "daemon": ("s0d.cli.daemon", "daemon"),
     "doctor": ("s0d.cli.doctor", "doctor"),
+    "down": ("s0d.cli.up", "down"),
     "help": ("s0d.cli.help", "help_"),
     "inspect": ("s0d.cli.manage", "inspect"),
     "journal": ("s0d.cli.journal", "journal"),
@@ -41,6 +42,7 @@ _VERBS = {
     "stop": ("s0d.cli.manage", "stop"),
     "token": ("s0d.cli.token", "token"),
     "top": ("s0d.cli.ps", "top"),
+    "up": ("s0d.cli.up", "up"),
     "wait": ("s0d.cli.manage", "wait"),
 }
 _OF_ANOTHER_VERSION = ("not_found", "method_not_allowed", "invalid_request")

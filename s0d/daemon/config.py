@@ -6,7 +6,7 @@ import os
 import pwd
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +43,7 @@ class Config:
     `tls`: of all TCP listeners.
     `hosts`, `origins`: names and web pages beyond our own; `uids`: users whose connections to the
     Unix socket need no token; `own_processes`: sandboxes whose processes may come in by it.
+    `file`: the configuration file, which may declare sessions, too.
     `run_as`: `USER` or `USER:GROUP` that sessions run as; None for the daemon's own user.
     """
 
@@ -67,6 +68,7 @@ class Config:
     insecure_without_token: bool = False
     tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
+    file: Path | None = None
 
     @property
     def listens_by_default(self) -> bool:
@@ -123,13 +125,17 @@ class Config:
         return self.bounds.descriptors(self.limits.connections)
 
 
+def file_of(environ: Mapping[str, str], uid: int, file: str | None) -> Path | None:
+    """The configuration file: the one that is named, else the default one where it is there."""
+    named = file or environ.get(VARIABLE)
+    return Path(named).absolute() if named else default_file(environ, uid)
+
+
 def resolve_settings(
     environ: Mapping[str, str], uid: int, file: str | None, flags: Mapping[str, Any]
 ) -> tuple[Settings, Found]:
     """The settings and where each comes from, checked; nothing is made.  `InvalidRequest`."""
-    named = file or environ.get(VARIABLE)
-    path = Path(named) if named else default_file(environ, uid)
-    settings, found = gather(flags, environ, path)
+    settings, found = gather(flags, environ, file_of(environ, uid, file))
     _config(settings, environ, uid, token="x").check()
     return settings, found
 
@@ -144,7 +150,8 @@ def resolve(
     settings, _ = resolve_settings(environ, uid, file, flags)
     state = _state_dir(settings, environ, uid)
     token = None if settings.insecure_without_token else find_token(state, environ)
-    return _config(settings, environ, uid, token=token)
+    config = _config(settings, environ, uid, token=token)
+    return replace(config, file=file_of(environ, uid, file))
 
 
 def _state_dir(settings: Settings, environ: Mapping[str, str], uid: int) -> Path:

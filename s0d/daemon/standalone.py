@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +24,7 @@ from . import logs, memory
 from .activation import inherited
 from .config import Config
 from .confinement import confine
+from .declared import Declarations
 from .force import kill_sessions
 from .notify import Notifier
 from .serve import Serving, serve
@@ -84,7 +85,8 @@ def _make_socket_directories(config: Config) -> None:
 
 
 async def _main(config: Config, notifier: Notifier) -> None:
-    end = _End(notifier, config.tls)
+    declared = Declarations(config.file)
+    end = _End(notifier, config.tls, declared)
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         async with trio.open_nursery() as watching:
             watching.start_soon(end.obey, signals)
@@ -99,7 +101,18 @@ async def _main(config: Config, notifier: Notifier) -> None:
                 status = partial(_status, end.serving.supervisor)
                 notifier.ready(status())
                 watching.start_soon(notifier.keep, end.status(status))
+                watching.start_soon(_until, end.shutdown, declared.run, end.serving.supervisor)
             watching.cancel_scope.cancel()
+
+
+async def _until(
+    end: trio.Event, run: Callable[[Supervisor], Awaitable[None]], supervisor: Supervisor
+) -> None:
+    """Run it until the end has begun."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, supervisor)
+        await end.wait()
+        nursery.cancel_scope.cancel()
 
 
 def _status(supervisor: Supervisor) -> str:
@@ -116,8 +129,9 @@ def _status(supervisor: Supervisor) -> str:
 class _End:
     """The first signal begins the orderly end; each further one does not wait for sessions."""
 
-    def __init__(self, notifier: Notifier, tls: Tls | None) -> None:
+    def __init__(self, notifier: Notifier, tls: Tls | None, declared: Declarations) -> None:
         self._tls = tls
+        self._declared = declared
         self.shutdown = trio.Event()
         self.serving: Serving | None = None
         self._notifier = notifier
@@ -135,7 +149,7 @@ class _End:
     def _reloads(self) -> bool:
         """A terminal that hangs up ends a daemon in its foreground; to a service, or where there
         is something to reload, the signal says just that."""
-        asked = self._notifier.asked or self._tls is not None
+        asked = self._notifier.asked or self._tls is not None or self._declared.any
         return asked and not self.shutdown.is_set()
 
     def _reload(self) -> None:
@@ -143,6 +157,7 @@ class _End:
         try:
             if self._tls is not None:
                 self._tls.reload()
+            self._declared.reload()
         except InvalidRequest as error:
             reason = error.message
             _log.error("cannot reload, going on as before", extra={"reason": reason})

@@ -69,7 +69,7 @@ def shell(shared_daemon: Daemon) -> dict[str, str]:
     (directory / "claude").write_text('#!/bin/sh\nshift 4; exec "$@" </dev/null\n')
     (directory / "claude").chmod(0o755)
     (directory / "session.yaml").write_text("name: web\ncommand: [sh, -c, 'echo other; sleep 999']")
-    (directory / "s0d.toml").write_text("[daemon]\n")
+    (directory / "s0d.toml").write_text('[sessions.one]\nshell = "exec sleep 1000"\n')
     return {
         **shared_daemon.client_environment,
         "PATH": f"{directory}:{os.environ['PATH']}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import signal
 import subprocess
@@ -21,6 +23,26 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PATIENCE = 60.0
 _LOOKS = 0.002
+_GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHY = 0x80086601, 0x40086602, 0x20000  # linux/fs.h
+
+
+def _spread(directory: str) -> None:
+    """Have ext4 put what is made in a directory elsewhere on the disk (chattr(1), T).
+
+    Where it has no journal it looks in a directory's own part for an inode that was not freed in
+    the last minutes, one after the other: after a run that left thousands, creations took twice
+    as long.  Other file systems refuse, and need nothing of the kind.
+    """
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        flags = array.array("l", [0])
+        fcntl.ioctl(fd, _GET_FLAGS, flags)
+        flags[0] |= _TOP_OF_HIERARCHY
+        fcntl.ioctl(fd, _SET_FLAGS, flags)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
 
 
 class Daemon:
@@ -31,7 +53,10 @@ class Daemon:
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="s0d-bench-")
-        self.path = Path(self._directory.name)
+        directory = Path(self._directory.name)
+        self.path = directory / directory.name  # its hash says where: each time another one
+        _spread(self._directory.name)
+        self.path.mkdir()
         self.address = self.path / "api.sock"
         self.turns = self.path / "turns"
         """What a daemon that is watched tells its `Watchdog`."""

@@ -1,7 +1,8 @@
 """The command line: verbs that talk HTTP to a daemon.
 
-It imports only `s0d.model`, `s0d.wire` and `s0d.declare` (and `s0d.daemon` inside functions, where it starts one
-or asks where one would be), and it starts fast: every verb is imported when it is called.
+It imports only `s0d.model`, `s0d.wire` and `s0d.declare` (and `s0d.daemon` inside functions, where
+it starts one or asks where one would be), and it starts fast: every verb is imported when it is
+called.
 
 ==============  =====================================================================
 module          holds

@@ -85,7 +85,10 @@ def logs(
     if raw and (timestamps or common.json):
         raise UsageError("--raw is the bytes as they are: without --timestamps and -o json")
     client = common.client
-    session = client.get(id)["id"]
+    found = client.get(id)
+    session = found["id"]
+    if follow and attempt is not None:
+        attempt = _running(found, attempt)
     query = {
         "format": "ndjson",
         "tail": tail,
@@ -121,6 +124,14 @@ def logs(
             following.take(event)
     except SessionGone as gone:
         notice(str(gone))
+
+
+def _running(session: Json, called: str) -> str:
+    """The id of an attempt that can be followed: only of the newest one there will be more."""
+    newest = session.get("attempt", {})
+    if called not in (newest.get("id"), str(newest.get("number"))):
+        raise UsageError(f"--follow: the newest attempt is {newest.get('number', 'still to come')}")
+    return str(newest["id"])
 
 
 def _objects(chunks: Iterable[bytes]) -> Iterator[Json]:
@@ -173,8 +184,7 @@ class _Following:
 
     def take(self, event: Event) -> None:
         attempt = event.attempt_id or ""
-        # Numbers of attempts are not in events: what is followed by number is the newest one.
-        if self._attempt and not self._attempt.isdigit() and attempt not in ("", self._attempt):
+        if self._attempt is not None and attempt not in ("", self._attempt):
             return
         if event.data_base64 is not None:
             if self._streams and event.stream not in self._streams:

@@ -98,6 +98,9 @@ def test_attempts(shared_daemon: Daemon, name: str) -> None:
         assert out(shared_daemon, name, "--attempt", str(number)) == [line]
         assert out(shared_daemon, name, "--attempt", line.split()[1], "--tail", "5") == [line]
     assert out(shared_daemon, name, "--attempt", "4") == []
+    done = shared_daemon.cli("logs", "-f", name, "--attempt", "2")
+    assert done.returncode == 2
+    assert b"the newest attempt is 3" in done.stderr
 
 
 def test_bytes_that_are_no_text(shared_daemon: Daemon, name: str) -> None:

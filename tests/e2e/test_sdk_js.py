@@ -55,5 +55,20 @@ def test_the_sdk_from_npm(check: str, outcomes: dict[str, str | None]) -> None:
     assert outcomes[check] is None, outcomes[check]
 
 
+def test_the_readmes_quick_start(node_modules: str, shared_daemon: Daemon, tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (snippet,) = re.findall(r"^```js\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert "http://127.0.0.1:7707" in snippet
+    program = tmp_path / "worker.mjs"
+    program.write_text(snippet.replace("http://127.0.0.1:7707", shared_daemon.url))
+    (tmp_path / "node_modules").symlink_to(node_modules)
+    environment = {**os.environ, "S0D_TOKEN": shared_daemon.token}
+    done = subprocess.run(
+        ["node", str(program)], env=environment, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "tick-1\ntick-2\ntick-3\ntick-4\n"
+
+
 def test_the_list_of_checks_is_read_from_the_program() -> None:
     assert {"create_with_an_idempotency_key", "pause_and_resume", "fork"} <= set(CHECKS)

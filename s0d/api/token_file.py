@@ -8,6 +8,7 @@ it, and the log says why, once.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -195,6 +196,8 @@ class TokenFile:
             finally:
                 os.close(directory)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
             raise _unusable(self._path, error) from error
 
 

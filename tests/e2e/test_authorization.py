@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -226,6 +227,47 @@ def test_a_sessions_processes_are_not_trusted(make_daemon: MakeDaemon, arguments
         env={**os.environ, "S0D_ATTEMPT_ID": "att-of-another-daemon"},
     )
     assert done.stdout.startswith("200 "), done.stderr
+
+
+def test_a_sandbox_may_let_its_own_processes_in(make_daemon: MakeDaemon) -> None:
+    """As operators of that sandbox, and of no other; one that is not named stays out."""
+    daemon = make_daemon(env={"S0D_DAEMON_OWN_PROCESSES": "mine"})
+    daemon.start()
+    with unix(daemon) as admin:
+        for sandbox in ("mine", "theirs"):
+            admin.post("/sandboxes", json={"id": sandbox})
+    assert ask_from_inside(daemon, "mine", about="mine").startswith("200 ")
+    assert ask_from_inside(daemon, "mine", about="theirs").startswith("403 ")
+    assert ask_from_inside(daemon, "mine", about="local").startswith("403 ")
+    pretend = ("env", "S0D_SANDBOX_ID=mine")
+    assert ask_from_inside(daemon, "theirs", *pretend, about="mine").startswith("401 ")
+    said = [line for line in daemon.log() if line.get("principal") == "sandbox:mine"]
+    assert {line["status"] for line in said} == {200, 403}
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("setpriv", "curl"))),
+    reason="needs root, setpriv(1) and curl(1)",
+)
+def test_other_users_of_the_socket(make_daemon: MakeDaemon) -> None:
+    """Refused by the socket's mode; where some are named, by who the kernel says it is."""
+
+    def ask(daemon: Daemon, uid: int) -> str:
+        daemon.directory.chmod(0o711)
+        command = ["setpriv", f"--reuid={uid}", "--regid=65534", "--clear-groups"]
+        command += ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket"]
+        command += [str(daemon.socket), "http://localhost/api/v1/sessions"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+
+    plain = make_daemon()
+    plain.start()
+    assert ask(plain, 65534) == "000"
+    opened = make_daemon(env={"S0D_DAEMON_SOCKET_USERS": "65534"})
+    opened.start()
+    assert opened.socket.stat().st_mode & 0o777 == 0o666
+    assert ask(opened, 65534) == "200"
+    assert ask(opened, 65533) == "401"
+    assert ask(opened, 0) == "200"
 
 
 def test_a_process_that_has_gone_is_not_trusted(daemon: Daemon) -> None:

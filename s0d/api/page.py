@@ -17,7 +17,7 @@ import msgspec
 from quart.wrappers.response import Response, ResponseBody
 
 from s0d.journal.errors import CursorExpired, JournalError
-from s0d.model.errors import EventCursorExpired, InvalidRequest, S0dError
+from s0d.model.errors import EventCursorExpired, InvalidRequest, S0dError, SessionNotFound
 from s0d.model.event import Event
 from s0d.wire.event import EventEncoder, EventView
 from s0d.wire.session import Cursor as CursorView
@@ -64,6 +64,15 @@ def _tail(cursor: CursorView) -> bytes:
 
 async def list_events(call: Call) -> EventPage | Response:
     session = call.session
+    try:
+        return await _page(call, session)
+    except JournalError:
+        if session.removing:  # its files went meanwhile
+            raise SessionNotFound("no such session") from None
+        raise
+
+
+async def _page(call: Call, session: Session) -> EventPage | Response:
     limit, tail, after = call.number(LIMIT), call.number(TAIL), call.number(AFTER)
     types = call.texts(TYPE)
     assert limit is not None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from s0d.journal import JournalError
 from tests.api.fake import FakeSession, FakeSupervisor
 from tests.api.harness import AUTH, LIMIT, Served, b64, request, serving
 
@@ -227,3 +228,20 @@ async def test_page_whose_reader_leaves_lets_go_of_the_journal(
     with trio.fail_after(LIMIT):
         while large.journal.tail.readers:
             await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("query", ["", "?tail=5"])
+async def test_a_session_that_goes_while_it_is_read(
+    served: Served, ten: FakeSession, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """Found by the soak: its files were renamed by its deletion; with a disk at fault it is 503."""
+
+    def refuse(*_: Any) -> Any:
+        raise JournalError("cannot read: No such file or directory")
+
+    monkeypatch.setattr(ten, "cursor", refuse)
+    answer = await served.ask("GET", target(ten, query))
+    assert (answer.status, answer.code) == (503, "unavailable")
+    ten.removing = True
+    answer = await served.ask("GET", target(ten, query))
+    assert (answer.status, answer.code) == (404, "session_not_found")

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.daemon import Daemon
 
+SECONDS = int(os.environ.get("S0D_TEST_SCHEMATHESIS_SECONDS", "20"))
 PROGRAM = os.environ.get("S0D_TEST_SCHEMATHESIS") or shutil.which("schemathesis")
 
 # All checks are on but one.  What is accepted cannot be said whole in a schema: a length counts
@@ -30,7 +31,7 @@ EXCLUDED_PATHS = r"(/stream|/attach|/ws|/wait|\{sandbox_id\}/exec)$"
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="schemathesis is not installed")
 
 
-@pytest.mark.parametrize("seconds", [20, pytest.param(240, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [SECONDS, pytest.param(240, marks=pytest.mark.long)])
 def test_no_request_finds_a_fault(daemon: Daemon, tmp_path: Path, seconds: int) -> None:
     assert PROGRAM is not None
     authorization = f"Bearer {daemon.token}"

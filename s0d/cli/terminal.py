@@ -93,7 +93,7 @@ def wait(
     after: int | None,
     timeout: int,
 ) -> None:
-    """Wait until something is true of the session; of several the first.  A timeout exits with 1.
+    """Wait until something is true of the session, of several the first; 124 after --timeout.
 
     s0d session wait web --output 'listening on' --timeout 1m
     """

@@ -48,11 +48,12 @@ def test_version_imports_next_to_nothing() -> None:
     assert python(code).splitlines()[1] == "['__future__', 's0d', 's0d.__main__']"
 
 
-def test_a_verb_does_not_import_the_server(fake: FakeServer) -> None:
+@pytest.mark.parametrize("verb", ["'session', 'list'", "'ps'"])
+def test_a_verb_does_not_import_the_server(fake: FakeServer, verb: str) -> None:
     fake.script(success({"sessions": []}))
     code = (
         "import sys\nfrom s0d.cli.main import main\n"
-        "assert main(['session', 'list']) == 0\n"
+        f"assert main([{verb}]) == 0\n"
         "heavy = {'trio', 'quart', 'hypercorn', 'httpx', 'yaml', 'asyncio', 'http.client'}\n"
         "print(heavy & set(sys.modules))"
     )

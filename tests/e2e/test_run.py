@@ -200,6 +200,6 @@ def test_a_daemon_that_cannot_start_is_explained(on_demand: dict[str, str]) -> N
 
 def test_no_daemon_is_started_for_another_address(on_demand: dict[str, str]) -> None:
     done = s0d(on_demand, "run", "--url", f"unix:{on_demand['S0D_RUNTIME_DIR']}/x", "--", "true")
-    assert done.returncode == 1
+    assert done.returncode == 5
     assert "no daemon answers on unix:" in done.stderr
     assert not Path(on_demand["S0D_STATE_DIR"]).exists()

@@ -295,7 +295,7 @@ def test_the_command_line(shared_daemon: Daemon, tmp_path: Path) -> None:
     head, *lines = map(json.loads, file.read_text().splitlines())
     assert (head["version"], head["width"], head["height"]) == (2, 80, 24)
     assert "".join(data for _, _, data in lines) == "up\r\nhello\r\n"
-    assert run("wait", session, "--phase", "running", "--timeout", "0").returncode == 1
+    assert run("wait", session, "--phase", "running", "--timeout", "0").returncode == 124
     with subprocess.Popen(
         [sys.executable, "-m", "s0d", "session", "screen", session, "--follow", "-o", "json"],
         stdout=subprocess.PIPE,

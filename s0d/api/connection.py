@@ -166,8 +166,8 @@ class Connection:
                 return
             if not data:
                 return
-            if self._state is _State.IDLE:
-                self._enter(_State.HEAD)
+            if self._state is _State.IDLE and isinstance(self._protocol, H11Protocol):
+                self._enter(_State.HEAD)  # of HTTP/2 it may be a frame that begins nothing
             if self._state is not _State.LINGER:
                 await self._protocol.handle(RawData(bytes(data)))
 

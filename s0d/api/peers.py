@@ -59,7 +59,8 @@ def _sandbox_of(pid: int, supervisor: Supervisor) -> str | None:
     attempt = _attempt_by_cgroup(pid, supervisor.ownership.base)
     proved = attempt is not None
     if attempt is None:
-        attempt = proc.environment_value(pid, _MARKER)
+        # Not waited for: a process that execs all the time would hold up the loop.
+        attempt = proc.environment_value(pid, _MARKER, patient=False)
     line = frozenset(_line(stat))
     for sandbox in supervisor.sandboxes.values():
         for session in sandbox.sessions():

@@ -27,6 +27,8 @@ from .errors import status_of
 access: Final = logging.getLogger("s0d.access")
 audit: Final = logging.getLogger("s0d.audit")
 
+# A client may call anything a method: what is counted by it is bounded.
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNMATCHED: Final = "(none)"
 LEFT: Final = 499  # the client went before its answer began: no status of HTTP, but a usual one
 
@@ -96,7 +98,8 @@ class Watch:
         state = scope["state"]
         route = state.get("route")
         path = UNMATCHED if route is None else route.path
-        self.requests[path, scope.get("method", "GET"), status] += 1
+        method = scope.get("method", "GET")
+        self.requests[path, method if method in _METHODS else "OTHER", status] += 1
         if scope["type"] == "http":
             self.seconds.observe(seconds)
         self._audit(scope, status, seconds)

@@ -122,14 +122,14 @@ def is_process(pid: int) -> bool:
     return b"\nTgid:\t%d\n" % pid in status
 
 
-def environment_value(pid: int, name: str) -> str | None:
+def environment_value(pid: int, name: str, *, patient: bool = True) -> str | None:
     """`name` in the environment `pid` was started with; None when absent or not to be read.
 
     In the middle of an exec a process has no environment for a moment, though it is about to
-    have one: that is waited for, a few milliseconds at most.
+    have one: that is waited for, a few milliseconds at most, unless `patient` is False.
     """
     raw = _read(f"/proc/{pid}/environ")
-    for _ in range(_EXEC_LOOKS):
+    for _ in range(_EXEC_LOOKS if patient else 0):
         if raw != b"" or not _is_in_exec(pid):
             break
         time.sleep(_EXEC_PAUSE)

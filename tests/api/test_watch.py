@@ -10,6 +10,8 @@ import pytest
 
 from s0d.api.auth import Principal, StaticTokens, Verb
 from s0d.api.config import ApiConfig
+from s0d.api.errors import NotFound
+from s0d.api.watch import Watch
 from tests.api.fake import FakeSupervisor
 from tests.api.harness import LIMIT, serving
 
@@ -76,3 +78,14 @@ async def test_the_access_log_can_be_turned_off(
     async with serving(supervisor, short_dir, access_log=False) as served:
         assert (await served.ask("GET", "/api/v1/sessions")).status == 200
     assert lines(caplog, "s0d.access") == []
+
+
+def test_what_is_counted_is_bounded() -> None:
+    """Whatever a client says, also one without a token."""
+    watch = Watch(access_log=False)
+    for number in range(100):
+        scope = {"type": "http", "method": f"M{number}", "path": f"/{number}", "state": {}}
+        scope["state"] = {"request_id": str(number)}
+        watch.refused(scope, NotFound("no"))
+    assert dict(watch.requests) == {("(none)", "OTHER", 404): 100}
+    assert dict(watch.refusals) == {"not_found": 100}

@@ -15,13 +15,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .advice import advice
 from .errors import CliError, Unreachable
 from .http import connect
+from .patience import patience
+from .render import notice
 from .target import Target
 
 READY_TIMEOUT = 60.0
 LOG_NAME = "daemon.log"
 _LOG_TAIL = 4096
+
+
+def ensure_daemon(target: Target) -> None:
+    """Start one where only the default socket was meant and nobody answers there, and say so."""
+    from .client import Client
+
+    try:
+        Client(target).metadata()
+    except Unreachable:
+        if not target.is_default:
+            raise
+        start_and_say(target)
+
+
+def start_and_say(target: Target) -> None:
+    """Start one on the default socket, where nobody answers at `target`."""
+    try:
+        with patience("starting a daemon"):
+            log = start_daemon()
+    except CliError as error:
+        raise CliError(f"{error}{advice(target)}") from None
+    if log is not None:
+        notice(f"started a daemon in the background (log: {log})")
 
 
 def start_daemon() -> Path | None:

@@ -40,11 +40,11 @@ class Client:
         """What is in force in the daemon."""
         return self._call("GET", "/api/v1/status", timeout=10.0)
 
-    def sandboxes(self) -> list[Json]:
-        """All of them, page by page."""
+    def sandboxes(self, **matching: str | None) -> list[Json]:
+        """All that match, page by page."""
         found: list[Json] = []
         while True:
-            query = _query({"limit": _PAGE, "offset": len(found)})
+            query = _query({"limit": _PAGE, "offset": len(found), **matching})
             page = self._call("GET", f"/api/v1/sandboxes{query}")
             found += page["sandboxes"]
             if not page["has_more"] or not page["sandboxes"]:

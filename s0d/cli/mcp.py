@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import http
-from .background import start_daemon
-from .client import Client
+from .background import ensure_daemon
 from .errors import CliError, Unreachable
 from .options import Common, connection_options
 from .render import notice
@@ -37,7 +36,7 @@ def mcp(common: Common) -> None:
     """
     serve = _load()
     target = common.target
-    _find_daemon(target)
+    ensure_daemon(target)
     if os.isatty(0):
         notice("waiting for an agent program on standard input; Ctrl-C ends this")
     # What waits for input in a thread cannot be interrupted: the system's own way ends it at once.
@@ -58,18 +57,6 @@ def _load() -> Any:
         trio.run(transports.serve_stdio, _calls(target, sandbox))
 
     return serve
-
-
-def _find_daemon(target: Target) -> None:
-    """As `s0d run` does: start one where only the default socket was meant and nobody answers."""
-    try:
-        Client(target).metadata()
-    except Unreachable:
-        if not target.is_default:
-            raise
-        log = start_daemon()
-        if log is not None:
-            notice(f"started a daemon in the background (log: {log})")
 
 
 def _calls(target: Target, sandbox: str | None) -> Calls:

@@ -12,15 +12,13 @@ from typing import Any
 
 import click
 
-from .advice import advice
-from .background import start_daemon
+from .background import start_and_say
 from .client import Client
 from .errors import ApiError, CliError, ConnectionLost, Unreachable
 from .events import Event, Follower
 from .feed import Feed, worth_forwarding
 from .following import PATIENCE, SessionGone
 from .options import Common, connection_options
-from .patience import patience
 from .render import notice
 from .spec import from_flags, spec_options
 from .target import Target
@@ -54,16 +52,6 @@ def run(
     ctx.exit(_follow(client, session, rm))
 
 
-def _start(target: Target) -> None:
-    try:
-        with patience("starting a daemon"):
-            log = start_daemon()
-    except CliError as error:
-        raise CliError(f"{error}{advice(target)}") from None
-    if log is not None:
-        notice(f"started a daemon in the background (log: {log})")
-
-
 def _spec(target: Target, command: tuple[str, ...], flags: dict[str, Any]) -> Json:
     """Beside what flags say: our own directory on the same machine, our own terminal's size."""
     if flags["cwd"] is None and target.socket:
@@ -89,7 +77,7 @@ def _create(client: Client, spec: Json) -> Json:
     except Unreachable:
         if not client.target.is_default:
             raise
-        _start(client.target)
+        start_and_say(client.target)
     return client.create(spec, key)
 
 

@@ -74,12 +74,16 @@ def _config_options(function: Any) -> Any:
 
 @sandbox.command("list")
 @connection_options
-def list_(common: Common) -> None:
+@click.option("--status", metavar="STATUS", help="Only these.")
+@click.option("--template", metavar="NAME", help="Only those of it.")
+@click.option("--paused/--not-paused", default=None, help="Only those.")
+def list_(common: Common, status: str | None, template: str | None, paused: bool | None) -> None:
     """List sandboxes.
 
-    s0d sandbox list
+    s0d sandbox list --status running
     """
-    sandboxes = common.client.sandboxes()
+    wanted = None if paused is None else str(paused).lower()
+    sandboxes = common.client.sandboxes(status=status, template_id=template, paused=wanted)
     if common.json:
         print_json(sandboxes)
         return
@@ -197,13 +201,14 @@ def refresh(common: Common, id: str, duration: int | None) -> None:
 
 @sandbox.command()
 @connection_options
+@click.option("--memory", is_flag=True, help="With its processes, where the host can do that.")
 @_id
-def fork(common: Common, id: str) -> None:
+def fork(common: Common, id: str, memory: bool) -> None:
     """Copy a sandbox's files into a new one, which is paused; sessions are not copied.
 
     s0d sandbox fork work
     """
-    answer = common.client.sandbox("POST", id, "fork", {})
+    answer = common.client.sandbox("POST", id, "fork", {"memory": True} if memory else {})
     if common.json:
         print_json(answer)
     else:

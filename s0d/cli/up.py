@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from .background import ensure_daemon
 from .duration import SECONDS
 from .ending import ending, exit_code_of
 from .errors import ApiError, CliError
@@ -71,6 +72,7 @@ def up(
     from s0d.declare.plan import plan
 
     declaration, wanted = _declaration(files, names)
+    ensure_daemon(common.target)
     up = _Up(common, declaration, timeout)
     steps = plan(declaration, up.existing(), wanted, prune=prune and not names, start=True)
     if dry_run:

@@ -92,6 +92,13 @@ def test_a_restart_keeps_sessions(local: Local) -> None:
     assert local.run("logs", "job").stdout == "hello\n"
 
 
+def test_up_starts_one(local: Local, tmp_path: Path) -> None:
+    (tmp_path / "s0d.toml").write_text('[sessions.hello]\nshell = "echo hello"\n')
+    done = local.run("up", "-f", str(tmp_path / "s0d.toml"))
+    assert (done.returncode, done.stdout) == (0, "hello | hello\n")
+    assert "started a daemon in the background" in done.stderr
+
+
 def test_only_the_local_one(local: Local, shared_daemon: Daemon) -> None:
     for verb in ("start", "restart", "logs"):
         assert local.run("daemon", verb, "--url", f"unix:{shared_daemon.socket}").returncode == 2

@@ -189,7 +189,10 @@ def test_sandboxes(shared_daemon: Daemon, name: str) -> None:
     assert "never" in cli("sandbox", "get", name).stdout.decode()
     assert json("sandbox", "pause", name)["paused"] is True
     assert json("sandbox", "status", name)["status"] == "paused"
+    assert [one["id"] for one in json("sandbox", "list", "--paused")] == [name]
+    assert name not in [one["id"] for one in json("sandbox", "list", "--status", "running")]
     assert json("sandbox", "resume", name)["resumed"] is True
+    assert json("sandbox", "list", "--paused", "--template", "no") == []
     before = json("sandbox", "status", name)["expires_at"]
     assert json("sandbox", "refresh", name, "--duration", "2h")["expires_at"] > before
     assert json("sandbox", "update", name, "--ttl", "0")["expires_at"].startswith("0001")

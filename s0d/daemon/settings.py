@@ -83,7 +83,10 @@ def default_file(environ: Mapping[str, str], uid: int) -> Path | None:
     else:
         home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
         path = Path(home) / "s0d" / "s0d.toml"
-    return path if path.exists() else None
+    try:
+        return path if path.exists() else None
+    except OSError:  # a home that is not ours to look into
+        return None
 
 
 def gather(

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _READ: Final = 1 << 20
 _SEGMENT: Final = 4 << 20
+MOST: Final = 32 << 20
+"""Bytes of lines that are held for a tail."""
 _LOOK_BACK: Final = 2 * MAX_LINE
 """Bytes of output in which the beginning of an unfinished line is looked for."""
 
@@ -86,9 +88,11 @@ class Backwards:
     """The newest lines, found from the end on.
 
     `unfinished` is what had been written without an end at the time, up to event `upto`.
+    `cut` says that fewer were found than there are, since they take too much room.
     """
 
     def __init__(self, session: Session, filter: Filter) -> None:
+        self.cut = False
         self.upto = session.journal.latest
         self.unfinished: dict[Key, bytes] = {}
         self._session = session
@@ -98,14 +102,20 @@ class Backwards:
         ]
         self._read: dict[int, list[Record]] = {}
 
-    async def find(self, count: int) -> list[Line]:
-        """At most `count` lines, in order."""
+    async def find(self, count: int, most: int = MOST) -> list[Line]:
+        """At most `count` lines, in order; not many more bytes than `most`."""
         lines: list[Line] = []
+        size = 0
         try:
             for place in range(len(self._segments) - 1, -1, -1):
                 if not self._is_too_old(place):
-                    lines = await self._lines(place) + lines
+                    found = await self._lines(place)
+                    lines = found + lines
+                    size += sum(len(line.data) for line in found)
                 if len(lines) >= count:
+                    break
+                if size > most:
+                    self.cut = True
                     break
         except CursorExpired:
             pass  # retention has overtaken the search: what it has taken is no longer there

@@ -109,7 +109,7 @@ class _Text:
     def event(self, record: Record) -> bytes:
         return b""
 
-    def end(self, cursor: int, unfinished: dict[Key, bytes]) -> bytes:
+    def end(self, cursor: int, unfinished: dict[Key, bytes], *, cut: bool = False) -> bytes:
         return "".join([f"{shown(data)}\n" for data in unfinished.values()]).encode()
 
 
@@ -126,8 +126,8 @@ class _Objects:
     def event(self, record: Record) -> bytes:
         return b'{"event":%b}\n' % self._encoder.json(record)
 
-    def end(self, cursor: int, unfinished: dict[Key, bytes]) -> bytes:
-        return to_json(view_end(cursor, unfinished)) + b"\n"
+    def end(self, cursor: int, unfinished: dict[Key, bytes], *, cut: bool = False) -> bytes:
+        return to_json(view_end(cursor, unfinished, cut=cut)) + b"\n"
 
 
 _Writer = _Text | _Objects
@@ -223,7 +223,7 @@ class _Tail(_Log):
         else:
             for at in range(0, len(lines), _AT_ONCE):
                 yield self.writer.lines(lines[at : at + _AT_ONCE])
-        yield self.writer.end(search.upto, unfinished)
+        yield self.writer.end(search.upto, unfinished, cut=search.cut)
 
     async def _with_events(self, lines: list[Line], upto: int) -> AsyncGenerator[bytes, None]:
         at = 0

@@ -113,6 +113,8 @@ def logs(
                 printer.line(item)
     if end is None:
         raise CliError("the answer broke off: some of the history was removed while it was read")
+    if end.get("cut"):
+        notice("only the end of what was asked for: the rest takes too much room (use --since)")
     if not follow:
         printer.unfinished(end["unfinished"], _wanted(grep, ignore_case))
         printer.close()

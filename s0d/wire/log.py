@@ -148,6 +148,8 @@ class EndView(msgspec.Struct, kw_only=True):
 
     cursor: int
     unfinished: list[UnfinishedView]
+    cut: bool | UnsetType = UNSET
+    """True where a tail has fewer lines than asked for, since they take too much room."""
 
 
 def view_line(line: Line) -> LineView:
@@ -163,14 +165,14 @@ def view_line(line: Line) -> LineView:
     return view
 
 
-def view_end(cursor: int, unfinished: dict[Key, bytes]) -> EndView:
+def view_end(cursor: int, unfinished: dict[Key, bytes], *, cut: bool = False) -> EndView:
     views = [
         UnfinishedView(
             attempt_id=attempt, stream=stream, data_base64=pybase64.b64encode(data).decode("ascii")
         )
         for (attempt, stream), data in unfinished.items()
     ]
-    return EndView(cursor=cursor, unfinished=views)
+    return EndView(cursor=cursor, unfinished=views, cut=cut or UNSET)
 
 
 def shown(data: bytes) -> str:

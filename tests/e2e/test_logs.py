@@ -272,6 +272,24 @@ def resident(pid: int) -> int:
     return int(found[1]) << 10
 
 
+def test_a_tail_is_bounded_and_says_so(shared_daemon: Daemon, name: str) -> None:
+    script = f"head -c {44 * MIB} /dev/zero | tr '\\0' x | fold -w 60000; echo; echo end"
+    file = shared_daemon.directory / f"{name}.json"
+    limits = {"max_bytes": 128 * MIB}
+    command = ["sh", "-c", script]
+    file.write_text(json.dumps({"name": name, "command": command, "event_retention": limits}))
+    shared_daemon.json("session", "create", "-f", str(file))
+    shared_daemon.json("session", "wait", name, "--exit")
+    done = shared_daemon.cli("logs", name, "--tail", "100000", "--grep", "x|end")
+    assert done.stdout.endswith(b"x\nend\n")
+    assert 32 * MIB < len(done.stdout) < 40 * MIB
+    assert b"only the end of what was asked for" in done.stderr
+    whole = shared_daemon.cli("logs", name, "--grep", "x|end")
+    assert whole.stdout.endswith(done.stdout)
+    assert len(whole.stdout) > 44 * MIB
+    shared_daemon.json("rm", name)
+
+
 @pytest.mark.parametrize("mib", [64, pytest.param(1060, marks=pytest.mark.long)])
 def test_a_tail_of_a_large_history_takes_little(daemon: Daemon, mib: int) -> None:
     """Also where what is looked for stands at the other end of a gigabyte, or nowhere."""

@@ -6,7 +6,6 @@ escaped, tracebacks too: a session's name cannot forge a line.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import logging
@@ -14,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 _STANDARD: Final = frozenset(
@@ -23,22 +23,27 @@ _STANDARD: Final = frozenset(
 _TALKATIVE: Final = ("mcp",)
 """Packages that tell at `info` of every request."""
 _OF_REQUESTS: Final = ("s0d.access", "s0d.audit")
+_GATHER: Final = 0.02  # seconds
+_AT_ONCE: Final = 1000
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
-def configure(format: str, level: str, stream: TextIO | None = None) -> None:
-    """Send every logger of the process to `stream` (stderr), `format` being text or json."""
+def configure(format: str, level: str, stream: TextIO | None = None) -> Callable[[], None]:
+    """Send every logger of the process to `stream` (stderr), `format` being text or json.
+
+    What is returned writes what waits, at the end.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     aside = Aside(handler)
-    atexit.register(aside.close)
     for name in _OF_REQUESTS:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [aside], False
     logging.captureWarnings(True)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+    return aside.close
 
 
 class Aside(logging.Handler):
@@ -47,7 +52,7 @@ class Aside(logging.Handler):
     At most `room` lines wait; of those beyond it is said how many there were.
     """
 
-    def __init__(self, target: logging.Handler, room: int = 10_000) -> None:
+    def __init__(self, target: logging.StreamHandler[TextIO], room: int = 10_000) -> None:
         super().__init__()
         self._target = target
         self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(room)
@@ -73,15 +78,33 @@ class Aside(logging.Handler):
         super().close()
 
     def _run(self) -> None:
-        while (record := self._queue.get()) is not None:
-            self._target.handle(record)
-            if self._dropped and self._queue.empty():
-                dropped, self._dropped = self._dropped, 0
-                said = logging.LogRecord(
-                    "s0d.log", logging.WARNING, "", 0, "lines of the log were dropped", (), None
-                )
-                said.__dict__["lines"] = dropped
-                self._target.handle(said)
+        over = False
+        while not over:
+            records = [self._queue.get()]
+            if records[0] is not None:
+                time.sleep(_GATHER)  # one write for all that came meanwhile
+            with contextlib.suppress(queue.Empty):
+                while len(records) < _AT_ONCE:
+                    records.append(self._queue.get_nowait())
+            over = None in records
+            self._write([record for record in records if record is not None])
+
+    def _write(self, records: list[logging.LogRecord]) -> None:
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            text = "lines of the log were dropped"
+            said = logging.LogRecord("s0d.log", logging.WARNING, "", 0, text, (), None)
+            said.__dict__["lines"] = dropped
+            records.append(said)
+        target = self._target
+        text = "".join([target.format(record) + target.terminator for record in records])
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it has been closed
+            target.acquire()
+            try:
+                target.stream.write(text)
+                target.flush()
+            finally:
+                target.release()
 
 
 class TextFormatter(logging.Formatter):

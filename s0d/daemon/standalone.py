@@ -38,7 +38,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def standalone(config: Config, *, ready_fd: int | None) -> int:
     """Run until a signal ends it; the exit code: 0 after an orderly end, 1 after an error."""
     memory.tune_allocator()
-    logs.configure(config.log_format, config.log_level)
+    finish_log = logs.configure(config.log_format, config.log_level)
     os.environ.pop(VARIABLE, None)
     config = replace(config, nofile_soft=confine())
     notifier = Notifier(os.environ, ready_fd)
@@ -54,6 +54,8 @@ def standalone(config: Config, *, ready_fd: int | None) -> int:
     except* Exception as group:
         _log.critical("the daemon failed", exc_info=group)
         failed = True
+    finally:
+        finish_log()
     return 1 if failed else 0
 
 

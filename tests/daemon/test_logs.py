@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from s0d.daemon.logs import JsonFormatter, TextFormatter, escape
+from s0d.daemon.logs import Aside, JsonFormatter, TextFormatter, escape
 
 EVIL = "a\nFAKE LINE\r\x1b[2J\x00\x85\u2028é"
 
@@ -54,3 +57,45 @@ def test_escape() -> None:
     assert escape("plain é") == "plain é"
     assert escape(EVIL) == "a\\nFAKE LINE\\r\\x1b[2J\\x00\\x85\\u2028é"
     assert escape("\ud800") == "\\ud800"
+
+
+class Stuck(io.StringIO):
+    """A log that nobody reads until `go`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def write(self, text: str) -> int:
+        assert self.go.wait(30)
+        return super().write(text)
+
+
+def test_lines_of_requests_are_written_aside() -> None:
+    """Whoever logs does not wait; what was too much is told, all else is there, in order."""
+    stream = Stuck()
+    target = logging.StreamHandler(stream)
+    target.setFormatter(JsonFormatter())
+    aside = Aside(target, room=100)
+    began = time.monotonic()
+    for number in range(5000):
+        aside.emit(record("line", number=number))
+    assert time.monotonic() - began < 5
+    stream.go.set()
+    aside.close()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    numbers = [line["number"] for line in lines if line["message"] == "line"]
+    assert numbers == sorted(numbers)
+    dropped = sum(line["lines"] for line in lines if line["message"].endswith("dropped"))
+    assert dropped > 0
+    assert len(numbers) + dropped == 5000
+
+
+def test_a_log_that_was_closed_is_no_fault() -> None:
+    stream = io.StringIO()
+    target = logging.StreamHandler(stream)
+    aside = Aside(target)
+    stream.close()
+    aside.emit(record("line"))
+    aside.close()
+    aside.close()

@@ -130,6 +130,7 @@ async def test_many_at_once_on_one_connection(
         listed = await api.get("/api/v1/sessions")
     assert statuses == [201] * 250
     assert len(listed.json()["data"]["sessions"]) == 250
+    assert daemon.stop() == 0
     opened = [line for line in daemon.log() if line["logger"] == "s0d.access"]
     assert len(opened) >= 250
 

@@ -262,3 +262,14 @@ def test_an_orderly_end_with_clients_of_both_kinds(
         for stream in (first, second):
             assert next(iter(stream.iter_raw())).startswith(b":")
         assert daemon.stop() == 0
+
+
+def test_our_own_command_line(make_daemon: MakeDaemon, authority: Authority) -> None:
+    daemon = make_daemon(env=authority.settings)
+    daemon.start()
+    url = f"https://127.0.0.1:{daemon.port}"
+    known = {"S0D_URL": url, "S0D_TOKEN": daemon.token, "SSL_CERT_FILE": str(authority.file)}
+    done = daemon.cli("run", "--", "echo", "hello", env=known)
+    assert (done.returncode, done.stdout) == (0, b"hello\n"), done.stderr
+    stranger = {**known, "SSL_CERT_FILE": str(authority.directory / "none.pem")}
+    assert daemon.cli("session", "list", env=stranger).returncode != 0

@@ -151,7 +151,7 @@ def test_nothing_is_lost_or_doubled_where_connections_break(
 def test_output_goes_on_where_the_daemon_comes_back(daemon: Daemon) -> None:
     script = (
         "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; "
-        "echo attempt $((n + 1)); [ $n = 2 ] || sleep 1000; exit 4"
+        "echo attempt $((n + 1)); [ $n = 2 ] || exec sleep 1000; exit 4"
     )
     create(daemon, "up", script, "--cwd", str(daemon.directory), "--stop-grace", "1")
     log = daemon.directory / "attached"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import httpx
 import pytest
 
 from s0d.cli.help import TOPICS
@@ -80,20 +81,22 @@ def shell(shared_daemon: Daemon) -> dict[str, str]:
 
 def prepare(daemon: Daemon) -> None:
     """`web`, a terminal that says something; `job`, which has ended; `work` and `build`."""
-    for name in ("web", "job"):
-        for session in daemon.json("ps"):
-            if session["spec"].get("name") == name:
-                daemon.json("rm", "--force", session["id"])
     script = "echo listening on 80; echo error one; while read line; do echo $line; done; sleep 999"
-    common = ("--stop-grace", "1", "--", "sh", "-c")
-    daemon.json("session", "create", "--name", "web", "--pty", *common, f"$0; {script}", "true")
-    daemon.json("session", "create", "--name", "job", "--", "true")
-    known = [sandbox["id"] for sandbox in daemon.json("sandbox", "list")]
-    for id in ("work", "build"):
-        if id in known:
-            daemon.json("sandbox", "delete", id)
-    daemon.json("sandbox", "create", "--id", "build")
-    daemon.json("sandbox", "create", "--id", "work")
+    made: list[dict[str, Any]] = [
+        {"name": "web", "command": ["sh", "-c", script], "io": {"mode": "pty"}},
+        {"name": "job", "command": ["true"]},
+    ]
+    transport = httpx.HTTPTransport(uds=str(daemon.socket))
+    with httpx.Client(
+        transport=transport, base_url="http://localhost/api/v1", timeout=30
+    ) as client:
+        for session in client.get("/sessions").json()["data"]["sessions"]:
+            client.delete(f"/sessions/{session['id']}").raise_for_status()
+        for spec in made:
+            client.post("/sessions", json=spec).raise_for_status()
+        for id in ("work", "build"):
+            client.delete(f"/sandboxes/{id}")
+            client.post("/sandboxes", json={"id": id}).raise_for_status()
 
 
 def script_of(path: str, daemon: Daemon) -> str:

@@ -123,10 +123,13 @@ class _Server:
 
     async def cut_stuck(self) -> None:
         """After the grace period, cut the clients that do not read what they asked for."""
-        await trio.sleep(self._config.grace)
-        for connection in list(self._connections):
-            if connection.stuck_for() >= self._config.grace:
-                connection.abort()
+        grace = self._config.grace
+        await trio.sleep(grace)
+        while sending := [one for one in self._connections if one.stuck_for() > 0]:
+            for connection in sending:
+                if connection.stuck_for() >= grace:
+                    connection.abort()
+            await trio.sleep(grace / 2)  # one that had only begun to send when it was looked at
 
     def cut(self) -> None:
         for connection in list(self._connections):

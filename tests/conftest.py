@@ -41,7 +41,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--crash-rounds", type=int, metavar="N", help="how often to kill the daemon")
 
 
+# They take minutes, each in one file: begun last, one process would have nothing beside them.
+_LONGEST: Final = ("test_schemathesis.py", "test_crash.py", "test_model.py")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
     if config.getoption("--long"):
         return
     skip = pytest.mark.skip(reason="a long one: run with --long")

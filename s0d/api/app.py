@@ -20,7 +20,6 @@ from werkzeug.routing.exceptions import WebsocketMismatch
 from s0d.journal.errors import JournalError
 from s0d.model.errors import InvalidRequest, S0dError, Unavailable
 from s0d.wire.envelope import success, to_json
-from s0d.wire.requests import is_blank
 
 from .auth import Authenticator
 from .bodies import Budget, request_class
@@ -178,7 +177,7 @@ async def _read_body(asked: Any, body: Body) -> Any:
         _check_json(asked)
     data = await asked.get_data(as_text=False)
     if body.absent is not None:
-        if is_blank(data):
+        if not data:
             return body.absent()
         _check_json(asked)
     value = body.decode(data)

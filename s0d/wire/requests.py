@@ -74,15 +74,8 @@ class ResizeBody(msgspec.Struct):
                 raise InvalidRequest(f"{name}: must be from 1 to {MAX_TERMINAL}, got {value}")
 
 
-def is_blank(body: bytes) -> bool:
-    """Nothing but what JSON takes for white space (RFC 8259, section 2)?"""
-    return not body.strip(b" \t\n\r")
-
-
-def decode(body: bytes, type: type[T], *, empty_is: T | None = None) -> T:
-    """`body` as a `type`; an empty one as `empty_is` where that is given."""
-    if empty_is is not None and is_blank(body):
-        return empty_is
+def decode(body: bytes, type: type[T]) -> T:
+    """`body` as a `type`."""
     try:
         return msgspec.json.decode(body, type=type)
     except (msgspec.MsgspecError, UnicodeError) as error:

@@ -283,6 +283,7 @@ def run(examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.long  # its rare finds are not mended: docs/operations.md, "Known"
 def test_the_journal_keeps_its_promises() -> None:
     run(1000, 60)
 

@@ -33,9 +33,10 @@ class SandboxRecord(msgspec.Struct, omit_defaults=True):
     """Stored as `sandbox.json`; its presence with this `id` marks the directory's owner.
 
     `generation` counts runtimes: it grows with every start of the daemon and every resume, before
-    anything is started in the new runtime.  `root` is the sessions' default working directory, ""
-    for the daemon's own choice; `owns_root` says that it was made for this sandbox and goes with
-    it.  `paused` was asked for and outlives the daemon; `deleting` is seen through by the next one.
+    anything is started in the new runtime.  `root` is the sessions' default working directory: ""
+    for the daemon's own choice, relative in the state directory, wherever that is; `owns_root` says
+    that it was made for this sandbox and goes with it.  `paused` was asked for and outlives the
+    daemon; `deleting` is seen through by the next one.
     The lease (`ttl`, or what a refresh asked for; seconds, 0 for none) counts from `renewed_at_ns`.
     `made_in` is the state directory that the root was made from (`place.Place.mark`).
     `fork_key` makes a repeated fork the same one.

@@ -108,8 +108,10 @@ class Expiry:
         if not sandbox.runtime.quiet:
             return -math.inf
         quiet = sandbox.record.config.idle_suspend_seconds
+        if not quiet or len(sandbox.execs):
+            return math.inf
         sessions = sandbox.sessions()
-        if not quiet or len(sandbox.execs) or any(session.attachments for session in sessions):
+        if any(session.attachments for session in sessions):
             return math.inf
         since = max([self._departed, *(session.last_activity for session in sessions)])
         return sandbox.clock.deadline(since + quiet)

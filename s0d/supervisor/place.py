@@ -51,17 +51,25 @@ class Place:
     def trash(self) -> str:
         return os.path.join(self.state_dir, _TRASH)
 
-    def root_for(self, record: SandboxRecord) -> str:
-        """The root of a new sandbox that named none; `InvalidRequest` where there can be none."""
+    def root_for(self, sandbox_id: str, named: str | None) -> str:
+        """For the record of a new sandbox: the root it has `named`, by default one of ours.
+
+        Raises `InvalidRequest` for one that cannot be named, or where ours is out of reach.
+        """
+        if named is not None:
+            if not os.path.isabs(named):
+                raise InvalidRequest("config.root: must be an absolute path")
+            return named
         if self.identity is not None:
             raise InvalidRequest(
                 "config.root: name a directory, the daemon's own is out of reach of the user that "
                 "sessions run as"
             )
-        return self.own_root(record.id)
+        return os.path.join(_ROOTS, sandbox_id)
 
-    def own_root(self, sandbox_id: str) -> str:
-        return os.path.join(self.state_dir, _ROOTS, sandbox_id)
+    def root_of(self, record: SandboxRecord) -> str:
+        """The root directory of a sandbox."""
+        return os.path.join(self.state_dir, record.root) if record.root else self.root
 
     @property
     def mark(self) -> str:
@@ -92,7 +100,8 @@ def take_ownership(
         marker = store.read_marker()
     except ValueError as error:
         log.error("the owner marker is damaged, it is made anew: %s", error)  # noqa: TRY400
-        marker = _made_anew(store, sandbox_id)
+        # With reset it is nobody's: it could be another sandbox's.
+        marker = None if reset else _made_anew(store, sandbox_id)
     foreign = marker is not None and marker.id != sandbox_id
     if foreign and not reset:
         raise StateDirectoryError(
@@ -137,8 +146,6 @@ def own_others(place: Place, default: str) -> list[SandboxRecord]:
                 raise ValueError("no owner marker of its own")  # noqa: TRY301
             store.prepare()
             record.generation += 1
-            if record.owns_root and os.path.dirname(record.root).endswith(f"/{_ROOTS}"):
-                record.root = place.own_root(record.id)  # also where all of it was moved or copied
             store.write_marker(record)
         except (OSError, ValueError) as error:
             log.warning("sandbox %s is left alone: %s", name, error)
@@ -168,7 +175,7 @@ def make(
         staged.move(store.path)
     except BaseException as error:
         if record.owns_root:
-            roots.remove(record.root)
+            roots.remove(place.root_of(record))
         staged.remove()
         store.remove()
         if isinstance(error, OSError):
@@ -180,21 +187,22 @@ def make(
 def _make_root(
     place: Place, record: SandboxRecord, copied: str | None, given_up: Callable[[], bool]
 ) -> None:
-    if record.root != place.own_root(record.id):
-        record.owns_root = roots.make(record.root, place.identity)
+    root = place.root_of(record)
+    if os.path.isabs(record.root):
+        record.owns_root = roots.make(root, place.identity)
         if copied is not None:
             if not record.owns_root:
                 raise SandboxConflict("config.root: is there already, and a copy is to go there")
-            roots.copy(copied, record.root, given_up)
+            roots.copy(copied, root, given_up)
         return
-    os.makedirs(os.path.dirname(record.root), exist_ok=True)
+    os.makedirs(os.path.dirname(root), exist_ok=True)
     _discard_root(place, record)  # what a killed daemon left is nothing to begin with
     staged = place.discarded(record.id)
     try:
         roots.make(staged, None)
         if copied is not None:
             roots.copy(copied, staged, given_up)
-        os.rename(staged, record.root)
+        os.rename(staged, root)
     except BaseException:
         roots.remove(staged)
         raise
@@ -204,7 +212,7 @@ def _make_root(
 def _discard_root(place: Place, record: SandboxRecord) -> None:
     target = place.discarded(record.id)
     with contextlib.suppress(FileNotFoundError):
-        os.rename(record.root, target)
+        os.rename(place.root_of(record), target)
     roots.remove(target)
 
 
@@ -212,7 +220,7 @@ def remove(place: Place, record: SandboxRecord) -> None:
     """Remove everything of a sandbox whose sessions have ended."""
     try:
         make_directory(place.disk, place.trash)
-        if record.owns_root and record.root == place.own_root(record.id):
+        if record.owns_root and not os.path.isabs(record.root):
             _discard_root(place, record)
         elif record.owns_root and record.made_in == place.mark:
             roots.remove(record.root)
@@ -228,9 +236,10 @@ def empty_trash(place: Place, sandbox_ids: list[str]) -> None:
         place.store(sandbox_id).empty_trash()
     for name in _names(place.trash):
         roots.remove(os.path.join(place.trash, name))
-    for name in _names(os.path.join(place.state_dir, _ROOTS)):
+    ours = os.path.join(place.state_dir, _ROOTS)
+    for name in _names(ours):
         if is_sandbox_id(name) and not os.path.lexists(place.store(name).path):
-            roots.remove(place.own_root(name))
+            roots.remove(os.path.join(ours, name))
 
 
 def _names(directory: str) -> list[str]:

@@ -107,7 +107,7 @@ class Registry:
                 place.host,
                 place.syncer,
                 nursery,
-                root=record.root or place.root,
+                root=place.root_of(record),
                 expired=lambda: self._nursery.start_soon(self._expire, sandbox),
             )
             self.table[record.id] = sandbox
@@ -131,7 +131,7 @@ class Registry:
         `InvalidRequest`, `SandboxConflict` for an id that is taken, `LimitExceeded`, `Unavailable`.
         """
         record = _new_record(sandbox_id, template, config or SandboxConfig())
-        record.root = root if root is not None else self._place.root_for(record)
+        record.root = self._place.root_for(record.id, root)
         return await self._add(record, None)
 
     async def fork(
@@ -156,7 +156,7 @@ class Registry:
                     return sandbox
         record = _new_record(None, source.record.template, source.record.config)
         record.paused, record.fork_key = True, fork_key
-        record.root = root if root is not None else self._place.root_for(record)
+        record.root = self._place.root_for(record.id, root)
         return await self._add(record, source)
 
     async def _add(self, record: SandboxRecord, source: Sandbox | None) -> Sandbox:

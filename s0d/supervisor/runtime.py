@@ -74,7 +74,8 @@ class Runtime:
 
     @asynccontextmanager
     async def awake(self) -> AsyncIterator[bool]:
-        """See `launch.Host.awake`."""
+        """See `launch.Host.awake`.  Not to be nested: a transition waits for the outer one, and the
+        inner one for the transition."""
         was_running = self.state is State.RUNNING and not self._lock.locked()
         if was_running:
             self._users += 1

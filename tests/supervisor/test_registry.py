@@ -345,7 +345,7 @@ def test_what_a_killed_daemon_had_begun_is_cleared_away(tmp_path: Path) -> None:
     place = Place(str(tmp_path), RealDisk(), None, Syncer(), "/", None)  # type: ignore[arg-type]
     (tmp_path / "sandboxes").mkdir()
     record = SandboxRecord("kept")
-    record.root = place.own_root("kept")
+    record.root = place.root_for("kept", None)
     make(place, record, None, never)
     for half_made in ("roots/half", "trash/half.0", "trash/half.1/sessions"):
         (tmp_path / half_made).mkdir(parents=True)
@@ -357,7 +357,7 @@ def test_what_a_killed_daemon_had_begun_is_cleared_away(tmp_path: Path) -> None:
     (tmp_path / "roots" / "half").mkdir()
     (tmp_path / "roots" / "half" / "file").touch()
     record = SandboxRecord("half")
-    record.root = place.own_root("half")
+    record.root = place.root_for("half", None)
     make(place, record, None, never)
     assert os.listdir(tmp_path / "roots" / "half") == []
     assert record.owns_root
@@ -399,6 +399,24 @@ async def test_a_damaged_marker_is_made_anew_in_a_later_generation(tmp_path: Pat
         assert [one.id for one in supervisor.default.sessions()] == [session.id]
         assert supervisor.default.generation > before + 100
     assert marker.with_name("sandbox.json.damaged").read_text() == "{damaged"
+
+
+async def test_a_root_that_was_named_is_kept_whatever_it_is_called(tmp_path: Path) -> None:
+    named = tmp_path / "roots" / "named"
+    async with open_supervisor(tmp_path / "state", cgroups=False) as supervisor:
+        await supervisor.registry.create(sandbox_id="named", root=str(named))
+        with pytest.raises(InvalidRequest, match=r"config\.root"):
+            await supervisor.registry.create(sandbox_id="other", root="roots/other")
+    async with open_supervisor(tmp_path / "state", cgroups=False) as supervisor:
+        assert supervisor.sandbox("named").root == str(named)
+
+
+async def test_a_damaged_marker_is_nobodys_where_a_reset_was_asked_for(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        await supervisor.default.create(spec_of("true"))
+    (tmp_path / "sandboxes" / "local" / "sandbox.json").write_text("{damaged")
+    async with open_supervisor(tmp_path, cgroups=False, reset_copied_sessions=True) as supervisor:
+        assert supervisor.default.sessions() == []
 
 
 async def test_a_copy_of_the_state_directory_owns_no_root_outside(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ module         holds
 `tokens`       the handlers of tokens
 `origin`       is this Host ours, is this Origin foreign (DNS rebinding, cross-site requests)
 `gate`         the ASGI layer in front of the application: request id, edge checks, drain
-`routes`       a route as data, and the table of all of them
+`route`        a route as data
+`routes`       the table of all routes
 `watch`        every request counted, in the access log and in the audit log
 `loop`         how long the loop's turns are
 `metrics`      `/metrics`, for Prometheus

@@ -41,7 +41,8 @@ from .mcp import PATH as MCP
 from .mcp import McpEndpoint
 from .origin import Edge
 from .page import EventPage
-from .routes import Body, Kind, Route, routes
+from .route import Body, Kind, Route
+from .routes import routes
 from .streams import Streams
 from .watch import Watch
 from .workarounds import Application

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack
 from functools import partial
@@ -143,9 +144,9 @@ class _Log(ResponseBody):
         self.stack = ExitStack()
         self._pieces = self.pieces()
 
+    @abstractmethod
     def pieces(self) -> AsyncGenerator[bytes, None]:
         """The body, in pieces."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         return self

@@ -26,7 +26,7 @@ from .errors import STATUS
 from .params import Param
 
 if TYPE_CHECKING:
-    from .routes import Route
+    from .route import Route
 
 Schema = dict[str, Any]
 

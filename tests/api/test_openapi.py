@@ -13,7 +13,8 @@ import pytest
 
 from s0d.api.openapi import document, encoded
 from s0d.api.params import Number, Text
-from s0d.api.routes import Kind, routes
+from s0d.api.route import Kind
+from s0d.api.routes import routes
 from s0d.model.errors import InvalidRequest
 from s0d.wire.event import EventView
 from tests.api.fake import FakeSupervisor

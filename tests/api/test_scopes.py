@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from s0d.api.auth import Principal, Role, StaticTokens, Verb
-from s0d.api.routes import Kind, Route, routes
+from s0d.api.route import Kind, Route
+from s0d.api.routes import routes
 from tests.api.fake import FakeSupervisor
 from tests.api.harness import Answer, Served, handshake, serving
 

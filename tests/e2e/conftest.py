@@ -1,4 +1,4 @@
-"""An environment of one's own, in which a command starts a daemon."""
+"""Clients of a module's daemon; an environment of one's own, in which a command starts one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.client import Client
+from tests.support.daemon import Daemon
 from tests.support.leftovers import daemons_in, processes_with, wait_gone
+from tests.support.named import Named
+
+
+@pytest.fixture
+def named(shared_daemon: Daemon) -> Named:
+    return Named(shared_daemon.socket)
+
+
+@pytest.fixture
+def supervised(shared_daemon: Daemon) -> Client:
+    return Client(shared_daemon.socket)
 
 
 @pytest.fixture

@@ -15,16 +15,6 @@ _numbers = itertools.count()
 
 
 @pytest.fixture
-def named(shared_daemon: Daemon) -> Named:
-    return Named(shared_daemon.socket)
-
-
-@pytest.fixture
-def supervised(shared_daemon: Daemon) -> Client:
-    return Client(shared_daemon.socket)
-
-
-@pytest.fixture
 def name() -> str:
     return f"again{next(_numbers)}"
 

@@ -32,11 +32,6 @@ KINDS = {
 
 
 @pytest.fixture
-def named(shared_daemon: Daemon) -> Named:
-    return Named(shared_daemon.socket)
-
-
-@pytest.fixture
 def mark(shared_daemon: Daemon, request: pytest.FixtureRequest) -> str:
     """A variable in the environment of this test's processes alone."""
     return f"{abs(hash(request.node.nodeid))}"

@@ -13,7 +13,6 @@ import pytest
 import trio
 
 from tests.support.client import Client
-from tests.support.daemon import Daemon
 from tests.support.named import Named
 
 SLEEP = ("sleep", "1000")
@@ -28,16 +27,6 @@ KINDS = {
     "last_activity_unix_nanos": int,
 }
 _numbers = itertools.count()
-
-
-@pytest.fixture
-def named(shared_daemon: Daemon) -> Named:
-    return Named(shared_daemon.socket)
-
-
-@pytest.fixture
-def supervised(shared_daemon: Daemon) -> Client:
-    return Client(shared_daemon.socket)
 
 
 @pytest.fixture

@@ -19,11 +19,6 @@ CAT = ["sh", "-c", "stty raw -echo; echo ready; exec cat"]
 
 
 @pytest.fixture
-def named(shared_daemon: Daemon) -> Named:
-    return Named(shared_daemon.socket)
-
-
-@pytest.fixture
 def mark(request: pytest.FixtureRequest) -> str:
     """A variable in the environment of this test's processes alone."""
     return f"{abs(hash(request.node.nodeid))}"

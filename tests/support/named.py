@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from tests.support.client import Client, Connection, Gone, Refused
+from tests.support.client import Client, Connection, Refused
 
 PREFIX: Final = "/v1/sandbox/local"
 PATIENCE: Final = 30.0
@@ -147,20 +147,8 @@ class Named:
     """Everything that the tests ask of the daemon behind `socket`."""
 
     def __init__(self, socket: Path, prefix: str = PREFIX) -> None:
-        self._socket = str(socket)
         self._prefix = prefix
         self._supervised = Client(socket)
-
-    @asynccontextmanager
-    async def _connect(self) -> AsyncIterator[Connection]:
-        try:
-            stream = await trio.open_unix_socket(self._socket)
-        except OSError as error:
-            raise Gone(str(error)) from error
-        try:
-            yield Connection(stream)
-        finally:
-            stream.socket.close()
 
     async def ask(
         self,
@@ -172,7 +160,7 @@ class Named:
     ) -> Answer:
         """One request below `prefix`; a body that is not bytes goes as JSON."""
         prefix = self._prefix if prefix is None else prefix
-        async with self._connect() as connection:
+        async with self._supervised.connect() as connection:
             await connection.send(_request(method, prefix + path, body, headers))
             with trio.fail_after(PATIENCE):
                 status, fields = await connection.head()
@@ -207,7 +195,7 @@ class Named:
 
     @asynccontextmanager
     async def socket(self, path: str) -> AsyncIterator[Attached]:
-        async with self._connect() as connection:
+        async with self._supervised.connect() as connection:
             await connection.send(_request("GET", self._prefix + path, None, _UPGRADE))
             status, _ = await connection.head()
             if status != 101:

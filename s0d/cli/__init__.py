@@ -14,6 +14,7 @@ module          holds
 `client`        the calls of the sessions API
 `following`     a stream followed across broken connections
 `events`        events as they arrive: SSE frames
+`secrecy`       a token, taken out of what others see of the command line
 `options`       flags that several verbs share
 `duration`      `30`, `30s`, `5m` as a flag's value
 `spec`          a session specification from flags or from a file

@@ -76,6 +76,10 @@ def s0d(common: Common) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     _open_standard_streams()
+    if any(argument.startswith("--token") for argument in sys.argv):
+        from s0d.cli.secrecy import hide_token
+
+        hide_token()
     try:
         result = s0d.main(arguments, prog_name="s0d", standalone_mode=False)
     except Unreachable as error:

@@ -12,7 +12,7 @@ import os
 import queue
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import Protocol
 
 import trio
@@ -76,6 +76,9 @@ class Disk(Protocol):
 
     def close(self, fd: int) -> None:
         """Close the descriptor."""
+
+    def boot_id(self) -> bytes:
+        """16 bytes that are others after each start of the machine; zeros where nobody knows."""
 
 
 class RealDisk:
@@ -157,6 +160,20 @@ class RealDisk:
     def close(self, fd: int) -> None:
         """See :class:`Disk`."""
         os.close(fd)
+
+    def boot_id(self) -> bytes:
+        """See :class:`Disk`."""
+        return _boot_id()
+
+
+@cache
+def _boot_id() -> bytes:
+    """By ``proc(5)``, random/boot_id."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return bytes.fromhex(file.read().strip().replace("-", ""))
+    except (OSError, ValueError):
+        return bytes(16)
 
 
 @contextmanager

@@ -14,7 +14,9 @@ BULK = 0x01
 """Output: not a control record."""
 FOOTER = 0x02
 """A sealed segment's footer: not a record."""
-KNOWN_FLAGS = BULK | FOOTER
+MORE = 0x04
+"""The append goes on with the next frame: without its last one none of it counts."""
+KNOWN_FLAGS = BULK | FOOTER | MORE
 
 HEAD = struct.Struct("<II")
 HEAD_SIZE = HEAD.size

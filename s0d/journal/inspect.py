@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from s0d.journal.catchup import Extent, SegmentCursor, replay
+from s0d.journal.contents import Contents, read_contents
 from s0d.journal.disk import Disk, RealDisk, opened_directory
 from s0d.journal.load import Damage, Loaded
-from s0d.journal.mark import Mark, read_mark
+from s0d.journal.mark import Mark
 from s0d.journal.record import Record, gap_record
-from s0d.journal.recovery import ceiling, load_all
 
 
 @dataclass(slots=True)
@@ -56,14 +56,16 @@ class Report:
 def verify(directory: str, disk: Disk | None = None, session_id: str | None = None) -> Report:
     """Read every frame. Raises ``OSError``. Not for a journal that is open."""
     disk = disk or RealDisk()
-    with opened_directory(disk, directory) as opened:
-        mark, trusted = read_mark(disk, opened)
-        loaded, foreign = _load(disk, opened, session_id, ceiling(mark, trusted), full=True)
-    report = Report(session_id or _owner(loaded), mark, trusted, foreign=foreign)
-    for one in loaded:
+    contents = _read(disk, directory, session_id, full=True)
+    report = Report(
+        session_id or _owner(contents), contents.mark, contents.trusted, foreign=contents.foreign
+    )
+    for one in contents.segments:
         report.segments.append(_report(one))
         report.damage.extend(one.damage)
-    _report_end(report, loaded)
+    for one in contents.leftover:
+        report.segments.append(_report_leftover(one))
+    _report_end(report, contents)
     return report
 
 
@@ -75,10 +77,7 @@ def dump(
     Raises ``OSError``.
     """
     disk = disk or RealDisk()
-    with opened_directory(disk, directory) as opened:
-        below = ceiling(*read_mark(disk, opened))
-        loaded, _ = _load(disk, opened, session_id, below, full=True)
-    for one in loaded:
+    for one in _read(disk, directory, session_id, full=True).segments:
         yield from one.damage
         if one.segment.unreadable is None:
             yield from _records(disk, directory, one)
@@ -88,8 +87,7 @@ def owner(directory: str, disk: Disk | None = None) -> str | None:
     """The session that most segments belong to; None where none says so. Raises ``OSError``."""
     disk = disk or RealDisk()
     with opened_directory(disk, directory) as opened:
-        below = ceiling(*read_mark(disk, opened))
-        return _owner(load_all(disk, opened, None, full=False, ceiling=below)[0])
+        return _owner(read_contents(disk, opened, None))
 
 
 def records(
@@ -100,12 +98,10 @@ def records(
     Streams: a segment is held in pieces of 1 MiB. Raises ``OSError``.
     """
     disk = disk or RealDisk()
-    with opened_directory(disk, directory) as opened:
-        mark, trusted = read_mark(disk, opened)
-        loaded, _ = _load(disk, opened, session_id, ceiling(mark, trusted), full=False)
-    segments = [one.segment for one in loaded]
+    contents = _read(disk, directory, session_id)
+    segments = [one.segment for one in contents.segments]
     yield from replay(disk, directory, segments, after, control_only=False)
-    missing = _missing_at_end(mark, trusted, loaded)
+    missing = _missing_at_end(contents)
     if missing is not None and missing[1] > after:
         time_ns = max([segment.newest_ns for segment in segments], default=0)
         yield gap_record(max(missing[0], after + 1), missing[1], "damage", time_ns)
@@ -121,18 +117,17 @@ def _records(disk: Disk, directory: str, one: Loaded) -> Iterator[Record]:
         reader.close()
 
 
-def _load(
-    disk: Disk, opened: int, session_id: str | None, below: int, *, full: bool
-) -> tuple[list[Loaded], list[str]]:
+def _read(disk: Disk, directory: str, session_id: str | None, *, full: bool = False) -> Contents:
     """With the owner's id where it is not given: then a segment of another session stands out."""
-    loaded, foreign = load_all(disk, opened, session_id, full=full, ceiling=below)
-    if session_id is None and (owner := _owner(loaded)) is not None:
-        loaded, foreign = load_all(disk, opened, owner, full=full, ceiling=below)
-    return loaded, foreign
+    with opened_directory(disk, directory) as opened:
+        contents = read_contents(disk, opened, session_id, full=full)
+        if session_id is None and (owner := _owner(contents)) is not None:
+            contents = read_contents(disk, opened, owner, full=full)
+    return contents
 
 
-def _owner(loaded: list[Loaded]) -> str | None:
-    ids = Counter(one.session_id for one in loaded if one.session_id is not None)
+def _owner(contents: Contents) -> str | None:
+    ids = Counter(one.session_id for one in contents.segments if one.session_id is not None)
     return ids.most_common(1)[0][0] if ids else None
 
 
@@ -151,22 +146,29 @@ def _report(one: Loaded) -> SegmentReport:
     )
 
 
-def _report_end(report: Report, loaded: list[Loaded]) -> None:
+def _report_leftover(one: Loaded) -> SegmentReport:
+    """Nothing in it counts."""
+    first = one.segment.first
+    return SegmentReport(
+        one.segment.name, first, first - 1, one.file_size, 0, False, one.file_size, None
+    )
+
+
+def _report_end(report: Report, contents: Contents) -> None:
     """The newest segment has no successor that would show that it is unreadable or cut short."""
-    newest = loaded[-1].segment if loaded else None
+    newest = contents.segments[-1].segment if contents.segments else None
     if newest is not None and newest.unreadable is not None:
         report.damage.append(Damage(newest.name, 0, newest.first, newest.last, newest.unreadable))
     if not report.mark_trusted:
         report.damage.append(Damage("mark", 0, 0, -1, "the mark cannot be relied on"))
-    elif (missing := _missing_at_end(report.mark, True, loaded)) is not None:
+    elif (missing := _missing_at_end(contents)) is not None:
         report.damage.append(Damage("mark", 0, *missing, "records at the end are missing"))
 
 
-def _missing_at_end(
-    mark: Mark | None, trusted: bool, loaded: list[Loaded]
-) -> tuple[int, int] | None:
+def _missing_at_end(contents: Contents) -> tuple[int, int] | None:
     """The numbers that a clean end speaks of and no segment stands for."""
-    if mark is None or not trusted or not mark.clean:
+    mark = contents.mark
+    if mark is None or not contents.closed:
         return None
-    last = loaded[-1].segment.last if loaded else max(0, mark.earliest - 1)
+    last = contents.last if contents.segments else max(0, mark.earliest - 1)
     return (last + 1, mark.next - 1) if last + 1 < mark.next else None

@@ -64,7 +64,7 @@ class Journal:
         self._next = recovered.next
         self._covers = recovered.gap_from or recovered.next
         self._lock = trio.Lock()
-        self._marks = Marks(recovered.mark, lambda: (self._next, self.earliest))
+        self._marks = Marks(recovered.mark, lambda: (self._next, self.earliest), disk.boot_id())
         self.store = Store(disk, directory, session_id, limits, recovered.segments, clock)
         self._retention = Retention(self.store)
         self._durability = Durability(
@@ -305,15 +305,17 @@ class Journal:
         """Change retention; it applies at once. Raises :class:`JournalError`."""
         self.store.limits = limits
         self.retire(self._clock())
-        self._retention.trim(self._next)
 
     def retire(self, now: float) -> float | None:
-        """Remove what is older than the limit, also the newest segment.
+        """Remove what is older than the limit, also the newest segment, and what is too much
+        because it could not be removed before.
 
         ``now`` is on the journal's clock; returns when to look again, None for never. Raises
         :class:`JournalError`.
         """
-        return self._retention.retire(now)
+        due = self._retention.retire(now)
+        self._retention.trim(self._next)
+        return due
 
     def give_up_oldest(self) -> bool:
         """Remove the oldest segment, other journals need its room; False where there is none but

@@ -23,25 +23,35 @@ class Damage:
 @dataclass(slots=True)
 class Loaded:
     """A segment as found. ``sealed``: it has a good footer. ``torn_at``: where whole frames end
-    although the file goes on, ``reason`` what stops them. ``file_size`` is the file's length."""
+    although the file goes on, ``reason`` what stops them. ``unfinished_at``: where the last append
+    begins, if the file does not hold its end. ``file_size`` is the file's length."""
 
     segment: Segment
     file_size: int
     sealed: bool = False
     torn_at: int | None = None
+    unfinished_at: int | None = None
     session_id: str | None = None
     reason: str = "numbers are missing"
     damage: list[Damage] = field(default_factory=list)
 
 
 def load_segment(
-    disk: Disk, directory: int, first: int, session_id: str | None, *, upto: int | None, full: bool
+    disk: Disk,
+    directory: int,
+    first: int,
+    session_id: str | None,
+    *,
+    upto: int | None = None,
+    end: int | None = None,
+    full: bool = False,
 ) -> Loaded:
     """What the segment named by ``first`` holds.
 
     ``upto`` is the last number that can belong to it (the next segment's first less one); None for
-    the newest segment. ``full`` reads all frames even where there is a footer. A segment of which
-    nothing can be served comes back with ``unreadable`` set. Raises ``OSError``.
+    the newest segment. Without a footer it is read up to ``end``, an offset; None: as far as it
+    goes. ``full`` reads all frames even where there is a footer. A segment of which nothing can be
+    served comes back with ``unreadable`` set. Raises ``OSError``.
     """
     segment = Segment(first, first - 1)
     with opened(disk, directory, segment.name) as fd:
@@ -53,7 +63,7 @@ def load_segment(
             if footer is not None and (session_id is None or footer.session_id == session_id):
                 _apply(footer, loaded)
             if not loaded.sealed:
-                _scan(disk, fd, loaded, upto)
+                _scan(disk, fd, loaded, upto, end)
             elif full:
                 _check_frames(disk, fd, loaded)
     if upto is not None and segment.last != upto:
@@ -68,6 +78,16 @@ def read_index(disk: Disk, fd: int, size: int, nonce: bytes) -> list[tuple[int, 
         return _footer_at(disk, fd, offset, size).index
     except layout.BadLayout:
         return []
+
+
+def is_whole(disk: Disk, fd: int, segment: Segment) -> bool:
+    """Whether every frame can be read. A good footer does not say so: it may have reached the disk
+    before them, or they were damaged since."""
+    reader = SegmentReader(disk, fd, end=segment.end, expected=segment.first)
+    while (item := reader.next()) is not None:
+        if isinstance(item, Lost):
+            return False
+    return reader.expected == segment.last + 1
 
 
 def _check_header(disk: Disk, fd: int, loaded: Loaded, session_id: str | None) -> None:
@@ -125,7 +145,7 @@ def _apply(footer: layout.Footer, loaded: Loaded) -> None:
     segment.index = None
 
 
-def _scan(disk: Disk, fd: int, loaded: Loaded, upto: int | None) -> None:
+def _scan(disk: Disk, fd: int, loaded: Loaded, upto: int | None, end: int | None) -> None:
     """Rebuild from the frames what a footer would say.
 
     The numbers of a segment end where its frames do, or where the next segment begins: frames
@@ -133,7 +153,8 @@ def _scan(disk: Disk, fd: int, loaded: Loaded, upto: int | None) -> None:
     """
     segment = loaded.segment
     segment.end = layout.HEADER_SIZE
-    reader = SegmentReader(disk, fd, end=loaded.file_size, expected=segment.first)
+    stop = loaded.file_size if end is None else end
+    reader = SegmentReader(disk, fd, end=stop, expected=segment.first)
     resumed = False
     while (item := reader.next()) is not None:
         if isinstance(item, Lost):
@@ -147,6 +168,10 @@ def _scan(disk: Disk, fd: int, loaded: Loaded, upto: int | None) -> None:
         else:
             _note(segment, item, resumed)
             resumed = False
+            if not item.flags & frame.MORE:
+                loaded.unfinished_at = None
+            elif loaded.unfinished_at is None:
+                loaded.unfinished_at = item.offset
     segment.size = loaded.file_size
     if segment.end < loaded.file_size:
         loaded.torn_at = segment.end

@@ -10,7 +10,6 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import google_crc32c
 
@@ -61,10 +60,11 @@ class Mark:
 class Marks:
     """The mark of an open journal: what may be given out, and when to reserve more."""
 
-    __slots__ = ("_state", "current")
+    __slots__ = ("_boot", "_state", "current")
 
-    def __init__(self, current: Mark, state: Callable[[], tuple[int, int]]) -> None:
+    def __init__(self, current: Mark, state: Callable[[], tuple[int, int]], boot: bytes) -> None:
         self._state = state
+        self._boot = boot
         self.current = current
 
     @property
@@ -95,14 +95,14 @@ class Marks:
             following,
             earliest,
             clean=False,
-            boot=boot_id(),
+            boot=self._boot,
         )
 
     def clean(self) -> Mark:
         """The mark of a clean end."""
         following, earliest = self._state()
         counter, reserved = self.current.counter + 1, self.current.reserved
-        return Mark(counter, reserved, following, earliest, clean=True, boot=boot_id())
+        return Mark(counter, reserved, following, earliest, clean=True, boot=self._boot)
 
 
 def decode_slot(data: bytes) -> Mark | None:
@@ -165,13 +165,3 @@ def create_mark(disk: Disk, path: str, mark: Mark, *, sync: bool = True) -> None
         disk.ftruncate(fd, 2 * _PAGE)
         if sync:
             disk.fsync(fd)
-
-
-@cache
-def boot_id() -> bytes:
-    """This boot's id (``proc(5)``, random/boot_id); zeros where the kernel does not say."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return bytes.fromhex(file.read().strip().replace("-", ""))
-    except (OSError, ValueError):
-        return bytes(16)

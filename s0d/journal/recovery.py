@@ -11,11 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from s0d.journal import layout
+from s0d.journal.contents import (
+    ASIDE_SUFFIXES,
+    BAD_SUFFIX,
+    TORN_SUFFIX,
+    Contents,
+    read_contents,
+)
 from s0d.journal.disk import Disk, opened, read_fully, write_fully
-from s0d.journal.load import Damage, Loaded, load_segment
-from s0d.journal.mark import Mark, boot_id, read_mark
-from s0d.journal.record import MAX_SEQ
-from s0d.journal.rounds import NEW_SUFFIX, SUSPECT_SUFFIX, rewrite, trust
+from s0d.journal.load import Damage, Loaded
+from s0d.journal.mark import Mark
+from s0d.journal.rounds import SUSPECT_SUFFIX, rewrite, trust
 from s0d.journal.segment import Segment
 
 JUMP = 1 << 32
@@ -23,10 +29,6 @@ JUMP = 1 << 32
 
 ASIDE = 4
 """So many files set aside (``*.torn``, ``*.bad``) are kept; older ones make room."""
-_ASIDE_SUFFIXES = (".torn", ".bad")
-KEPT_SUFFIX = ".kept"
-"""What an operator's repair has set aside: never removed but with the session."""
-_UNFINISHED = layout.SUFFIX + NEW_SUFFIX
 
 
 @dataclass(slots=True)
@@ -54,58 +56,25 @@ class Recovered:
     report: RecoveryReport
 
 
-def load_all(
-    disk: Disk, directory: int, session_id: str | None, *, full: bool, ceiling: int = MAX_SEQ
-) -> tuple[list[Loaded], list[str]]:
-    """All segments below ``ceiling`` in order, and the names of files that are none."""
-    firsts, foreign = [], []
-    for name in disk.listdir(directory):
-        first = layout.segment_first(name)
-        if first is not None and first < ceiling:
-            firsts.append(first)
-        elif name.endswith(_UNFINISHED):
-            continue
-        elif first is not None or not _is_own(name):
-            foreign.append(name)
-    firsts.sort()
-    ends: list[int | None] = [first - 1 for first in firsts[1:]]
-    loaded = (
-        [
-            load_segment(disk, directory, first, session_id, upto=upto, full=full)
-            for first, upto in zip(firsts, [*ends, None], strict=True)
-        ]
-        if firsts
-        else []
-    )
-    return loaded, sorted(foreign)
-
-
-def ceiling(mark: Mark | None, trusted: bool) -> int:
-    """A file that starts where nothing was ever shown is not ours, whatever its name."""
-    return mark.reserved + 1 if mark and trusted else MAX_SEQ
-
-
 def recover(
     disk: Disk, directory: int, session_id: str, clock: Callable[[], float], wall_ns: int
 ) -> Recovered:
     """Read everything, put the end in order. Writes only where the end was not a clean one."""
-    for name in disk.listdir(directory):
-        if name.endswith(_UNFINISHED):
-            disk.unlink(directory, name)
-    mark, trusted = read_mark(disk, directory)
-    loaded, foreign = load_all(
-        disk, directory, session_id, full=False, ceiling=ceiling(mark, trusted)
-    )
-    report = RecoveryReport(foreign=foreign, mark_lost=not trusted)
+    contents = read_contents(disk, directory, session_id)
+    for name in contents.copies:
+        disk.unlink(directory, name)
+    mark, loaded = contents.mark, contents.segments
+    report = RecoveryReport(foreign=contents.foreign, mark_lost=not contents.trusted)
     begun = loaded[0].segment.first if loaded else None
-    loaded = _put_newest_in_order(disk, directory, loaded, report)
+    if _put_end_in_order(disk, directory, contents, report):
+        # A name that came back after a power cut would bound what the segment before it stands for.
+        disk.fsync(directory)
     newest_ns = 0
     for one in loaded:
         report.damage.extend(one.damage)
         one.segment.newest_ns = newest_ns = one.segment.newest_ns or newest_ns
         _estimate_ages(one.segment, clock(), wall_ns)
-    last = loaded[-1].segment.last if loaded else 0
-    recovered = _decide(mark, last, loaded, begun, report)
+    recovered = _decide(mark, contents.last, loaded, begun, report)
     if report.unclean:
         _sync_all(disk, directory, recovered)
     return recovered
@@ -139,21 +108,33 @@ def _decide(
     return Recovered(segments, mark, following, lost_from, reason, reopen, report)
 
 
-def _put_newest_in_order(
-    disk: Disk, directory: int, loaded: list[Loaded], report: RecoveryReport
-) -> list[Loaded]:
-    """Cut a torn end off the newest segment; one of which nothing can be read is set aside."""
+def _put_end_in_order(
+    disk: Disk, directory: int, contents: Contents, report: RecoveryReport
+) -> bool:
+    """Cut a torn end off the newest segment; one of which nothing can be read is set aside.
+
+    Returns whether names have changed.
+    """
+    loaded, changed = contents.segments, False
+    for one in reversed(contents.leftover):
+        if one.file_size > layout.HEADER_SIZE:
+            _cut(disk, directory, one, layout.HEADER_SIZE, report)
+        disk.unlink(directory, one.segment.name)
+        changed = True
     while loaded and loaded[-1].segment.unreadable is not None:
         newest = loaded.pop()
         if newest.file_size < layout.HEADER_SIZE:
             disk.unlink(directory, newest.segment.name)  # creating it was cut short
         else:
             _set_aside(disk, directory, newest, report)
+        changed = True
     if loaded and loaded[-1].damage and loaded[-1].segment.count == 0:
         _clear_name(disk, directory, loaded.pop(), report)
-    if loaded and loaded[-1].torn_at is not None:
-        _cut(disk, directory, loaded[-1], report)
-    return loaded
+        changed = True
+    if loaded and (torn_at := loaded[-1].torn_at) is not None:
+        _cut(disk, directory, loaded[-1], torn_at, report)
+        loaded[-1].segment.end = loaded[-1].segment.size = torn_at
+    return changed
 
 
 def _clear_name(disk: Disk, directory: int, newest: Loaded, report: RecoveryReport) -> None:
@@ -171,22 +152,20 @@ def _set_aside(disk: Disk, directory: int, newest: Loaded, report: RecoveryRepor
     reason = newest.segment.unreadable or newest.reason
     report.damage.append(Damage(name, 0, 0, -1, reason))
     _make_room_aside(disk, directory)
-    disk.rename(directory, name, name + ".bad")
+    disk.rename(directory, name, name + BAD_SUFFIX)
 
 
-def _cut(disk: Disk, directory: int, newest: Loaded, report: RecoveryReport) -> None:
-    segment = newest.segment
-    torn_at = newest.torn_at or layout.HEADER_SIZE
-    with opened(disk, directory, segment.name, os.O_RDWR) as fd:
-        torn = read_fully(disk, fd, newest.file_size - torn_at, torn_at)
+def _cut(disk: Disk, directory: int, one: Loaded, at: int, report: RecoveryReport) -> None:
+    name = one.segment.name
+    with opened(disk, directory, name, os.O_RDWR) as fd:
+        torn = read_fully(disk, fd, one.file_size - at, at)
         report.torn_bytes += len(torn)
         if torn.strip(b"\0"):
             # A copy is worth having, but a full disk must not keep the session from starting.
             with suppress(OSError):
-                _save_aside(disk, directory, f"{segment.name}.{torn_at}.torn", torn)
-        disk.ftruncate(fd, torn_at)
+                _save_aside(disk, directory, f"{name}.{at}{TORN_SUFFIX}", torn)
+        disk.ftruncate(fd, at)
         disk.fsync(fd)
-    segment.end = segment.size = torn_at
 
 
 def _save_aside(disk: Disk, directory: int, name: str, data: bytes) -> None:
@@ -197,18 +176,9 @@ def _save_aside(disk: Disk, directory: int, name: str, data: bytes) -> None:
 
 
 def _make_room_aside(disk: Disk, directory: int) -> None:
-    names = sorted(n for n in disk.listdir(directory) if n.endswith(_ASIDE_SUFFIXES))
+    names = sorted(n for n in disk.listdir(directory) if n.endswith(ASIDE_SUFFIXES))
     for name in names[: max(0, len(names) - ASIDE + 1)]:
         disk.unlink(directory, name)
-
-
-def is_set_aside(name: str) -> bool:
-    """Whether a file in a journal's directory is what recovery or a repair has kept of damage."""
-    return name.endswith((*_ASIDE_SUFFIXES, KEPT_SUFFIX))
-
-
-def _is_own(name: str) -> bool:
-    return name == "mark" or is_set_aside(name) or name.endswith(SUSPECT_SUFFIX)
 
 
 def _estimate_ages(segment: Segment, now: float, wall_ns: int) -> None:
@@ -224,7 +194,7 @@ def _sync_all(disk: Disk, directory: int, recovered: Recovered) -> None:
     """
     names = [name for name in disk.listdir(directory) if name.endswith(SUSPECT_SUFFIX)]
     suspects = {name.removesuffix(SUSPECT_SUFFIX) for name in names}
-    if recovered.report.mark_lost or recovered.mark.boot == boot_id():
+    if recovered.report.mark_lost or recovered.mark.boot == disk.boot_id():
         for segment in recovered.segments:
             if segment.name in suspects:
                 rewrite(disk, directory, segment)

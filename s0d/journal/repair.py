@@ -8,14 +8,13 @@ import os
 from itertools import chain, count
 
 from s0d.journal import layout
+from s0d.journal.contents import KEPT_SUFFIX, read_contents
 from s0d.journal.disk import Disk, RealDisk, opened, opened_directory, read_fully, write_fully
 from s0d.journal.inspect import records, verify
 from s0d.journal.journal import Journal
 from s0d.journal.load import Loaded
-from s0d.journal.mark import Mark, read_mark
+from s0d.journal.mark import Mark
 from s0d.journal.record import GAP, Limits
-from s0d.journal.recovery import KEPT_SUFFIX, ceiling, load_all
-from s0d.journal.rounds import NEW_SUFFIX
 
 _NO_LIMITS = Limits(1 << 62)
 
@@ -65,25 +64,21 @@ class _Repair:
         self.reopen = False
 
     def run(self, foreign: list[str]) -> None:
-        unfinished = layout.SUFFIX + NEW_SUFFIX
-        copies = [n for n in self._disk.listdir(self._directory) if n.endswith(unfinished)]
-        for name in [*foreign, *sorted(copies)]:
+        contents = read_contents(self._disk, self._directory, self._session_id)
+        for name in [*contents.foreign, *contents.copies]:
             self._rename(name, "not a part of the journal")
-        mark, trusted = read_mark(self._disk, self._directory)
-        loaded, _ = load_all(
-            self._disk,
-            self._directory,
-            self._session_id,
-            full=False,
-            ceiling=ceiling(mark, trusted),
-        )
+        for one in reversed(contents.leftover):
+            self._rename(one.segment.name, "an append that did not come to its end")
+        mark, loaded = contents.mark, contents.segments
         while loaded and _nothing_in(loaded[-1]):
             newest = loaded.pop()
             self._rename(newest.segment.name, newest.segment.unreadable or newest.reason)
         for one in loaded:
-            self._mend_end(one, newest=one is loaded[-1], mark=mark if trusted else None)
-        last = loaded[-1].segment.last if loaded else 0
-        self.reopen = not trusted or (mark is not None and mark.clean and last != mark.next - 1)
+            newest_mark = mark if contents.trusted else None
+            self._mend_end(one, newest=one is loaded[-1], mark=newest_mark)
+        self.reopen = not contents.trusted or (
+            mark is not None and mark.clean and contents.last != mark.next - 1
+        )
         if self.done:
             self._disk.fsync(self._directory)
 

@@ -12,7 +12,7 @@ from s0d.journal import frame, layout
 from s0d.journal.disk import Disk, opened, opened_directory
 from s0d.journal.durability import Durability
 from s0d.journal.errors import JournalError
-from s0d.journal.load import read_index
+from s0d.journal.load import is_whole, read_index
 from s0d.journal.record import GAP, Entry, Limits, Record, encode_record
 from s0d.journal.rounds import SUSPECT_SUFFIX
 from s0d.journal.segment import Segment, SegmentWriter, SharedFile, writev_fully
@@ -46,18 +46,20 @@ class Run(NamedTuple):
 def frame_entries(first: int, entries: Sequence[Entry]) -> list[Framed]:
     """Number and encode. Raises ``TypeError`` or ``ValueError`` for what cannot be stored."""
     frames = []
+    last = first + len(entries) - 1
     for seq, entry in enumerate(entries, first):
         if entry.type == GAP:
             raise ValueError("gaps are told by the journal itself")
         record = Record(seq, *entry[:5])
-        frames.append(frame_record(record, seq, bulk=entry.bulk))
+        frames.append(frame_record(record, seq, bulk=entry.bulk, more=seq < last))
     return frames
 
 
-def frame_record(record: Record, covers: int, *, bulk: bool) -> Framed:
-    """One record as a frame."""
+def frame_record(record: Record, covers: int, *, bulk: bool, more: bool = False) -> Framed:
+    """One record as a frame. ``more``: it is not the last one of its append."""
     payload = encode_record(record)
-    head = frame.encode_head(payload, frame.BULK if bulk else 0)
+    flags = (frame.BULK if bulk else 0) | (frame.MORE if more else 0)
+    head = frame.encode_head(payload, flags)
     return Framed(record, covers, head, payload, bulk, frame.HEAD_SIZE + len(payload))
 
 
@@ -166,15 +168,12 @@ class Store:
         """Open the newest segment for writing, else start one: then control records have room."""
         newest = self.segments[-1] if self.segments else None
         full = newest is not None and newest.index is None and newest.end >= self.roll_size
-        if newest is not None and reopen and not full:
-            self._reopen(newest)
-        else:
+        if newest is None or not reopen or full or not self._reopen(newest):
             self.start_empty(first)
 
     def start_empty(self, first: int) -> None:
         """A fresh segment with room kept; on a full disk the next append has to make it."""
         with suppress(OSError):
-            self._clear_debris()
             self._install(self._start(first))
             assert self.writer is not None
             self.writer.keep_room()
@@ -240,7 +239,8 @@ class Store:
         return segment.end
 
     def _start(self, first: int) -> SegmentWriter:
-        """A new segment file with its header."""
+        """A new segment file with its header; never under a name that is still to be removed."""
+        self._clear_debris()
         segment = Segment(first, first - 1, nonce=os.urandom(layout.NONCE_SIZE))
         header = layout.Header(self._session_id, first, time.time_ns(), segment.nonce).encode()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -264,10 +264,14 @@ class Store:
         with opened_directory(self._disk, self.path) as directory, suppress(FileNotFoundError):
             self._disk.unlink(directory, name)
 
-    def _reopen(self, segment: Segment) -> None:
+    def _reopen(self, segment: Segment) -> bool:
+        """Go on with a segment; not where something in it is damaged: without a footer, nothing
+        would lead past that place to what is written from now on."""
         with opened_directory(self._disk, self.path) as directory:
             if segment.index is None:
                 with opened(self._disk, directory, segment.name) as fd:
+                    if not is_whole(self._disk, fd, segment):
+                        return False
                     segment.index = read_index(self._disk, fd, segment.size, segment.nonce)
             fd = self._disk.open(directory, segment.name, os.O_WRONLY | os.O_APPEND)
         file = SharedFile(self._disk, fd)
@@ -280,6 +284,7 @@ class Store:
         segment.size = segment.end
         self.writer = writer
         writer.keep_room()
+        return True
 
     def _begin_successor(self, segment: Segment) -> None:
         writer = self._start(segment.last + 1)
@@ -344,6 +349,8 @@ class Store:
         while self._debris:
             self._unlink(self._debris[-1])
             self._debris.pop()
+            # Back after a power cut they would bound what the segment before them stands for.
+            self.durability.renamed()
 
 
 def _write_run(writer: SegmentWriter, run: Run) -> None:

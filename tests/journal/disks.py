@@ -160,6 +160,9 @@ class FailDisk:
         self.names.pop(fd, None)
         self.inner.close(fd)
 
+    def boot_id(self) -> bytes:
+        return self.inner.boot_id()
+
 
 @dataclass(eq=False)
 class Inode:
@@ -251,6 +254,7 @@ class SimDisk:
         self.chance = random.Random(seed)
         self.capacity = capacity
         self.fail_syncs = 0
+        self.boots = 1
         self.directories: dict[str, Directory] = {}
         self._open: dict[int, tuple[Inode | Directory, int]] = {}
         self._next = 1000
@@ -272,11 +276,15 @@ class SimDisk:
         for fd in list(self._open):
             self.close(fd)
 
+    def boot_id(self) -> bytes:
+        return self.boots.to_bytes(16, "little")
+
     def power_cut(self) -> None:
         self.crash()
+        self.boots += 1
         for directory in self.directories.values():
             directory.power_cut(self.chance)
-            for inode in set(directory.names.values()):
+            for inode in dict.fromkeys(directory.names.values()):  # in order: a seed tells all
                 inode.power_cut(self.chance)
 
     def used(self) -> int:

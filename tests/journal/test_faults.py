@@ -120,6 +120,133 @@ async def test_nothing_is_written_beside_remains(path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize("also", [(), ("ftruncate",), ("ftruncate", "unlink")])
+@pytest.mark.parametrize("end", ["crash", "power_cut"])
+async def test_a_failed_append_never_comes_to_light(end: str, also: tuple[str, ...]) -> None:
+    """Whole frames of it are left in files, and its numbers may have been given out again."""
+    for seed, batch in itertools.product(range(25), [[17_000], [20, 20, 17_000], [17_000, 20]]):
+        sim = SimDisk(seed)
+        disk = FailDisk(sim)
+        journal = create(PATH, disk, limits=SMALL)
+        journal.append([control(1), control(2)])
+        await journal.wait_durable()
+        disk.fail("writev", name=".seg", short=17_000, skip=len(batch) - 1)
+        disk.fail("writev", errno.EIO, name=".seg", skip=len(batch) - 1)
+        for operation in also:
+            disk.fail(operation, errno.EIO, name=".seg", times=None)
+        with pytest.raises(JournalError):
+            journal.append([output(size, 8) for size in batch])
+        disk.points.clear()
+        written = journal.append([output(3_000, 9), control(3)]).records
+        if end == "crash":
+            sim.crash()
+        else:
+            sim.power_cut()
+        journal = reopen(PATH, FailDisk(sim), limits=SMALL)
+        found = [r for r in await contents(journal) if r.type != GAP]
+        assert seqs(found)[:2] == [1, 2]
+        assert all(record in written for record in found[2:])
+        assert len(found) == 4 or end == "power_cut"
+        journal.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_removed_segment_that_comes_back_costs_nothing(seed: int) -> None:
+    """After a power cut: it bears a number that has been acknowledged in the one before it."""
+    sim = SimDisk(seed)
+    disk = FailDisk(sim)
+    journal = create(PATH, disk, limits=SMALL)
+    journal.append([control(1)])
+    await journal.wait_durable()
+    disk.fail("writev", errno.EIO, name=".seg", skip=2)
+    with pytest.raises(JournalError):
+        journal.append([output(12_000)] * 4)
+    journal.append([control(n) for n in range(8)])
+    await journal.wait_durable()
+    sim.power_cut()
+    journal = reopen(PATH, FailDisk(sim), limits=SMALL)
+    assert seqs(await contents(journal))[:9] == list(range(1, 10))
+    journal.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_what_recovery_removes_stays_away(seed: int) -> None:
+    sim = SimDisk(seed)
+    journal = create(PATH, FailDisk(sim), limits=SMALL)
+    journal.append([control(1)])
+    await journal.wait_durable()
+    sim.crash()
+    sim.put(PATH, {**sim.files(PATH), "00000000000000000002.seg": b"s0djrnl"})
+    sim.power_cut()
+    journal = reopen(PATH, FailDisk(sim), limits=SMALL)
+    block = journal.append([control(2)])
+    await journal.wait_durable()
+    sim.power_cut()
+    journal = reopen(PATH, FailDisk(sim), limits=SMALL)
+    assert block.records[0] in await contents(journal)
+    journal.close()
+
+
+async def test_no_segment_is_begun_under_a_name_that_is_to_be_removed() -> None:
+    sim = SimDisk()
+    disk, clock = FailDisk(sim), Clock()
+    journal = create(PATH, disk, limits=Limits(256 * 1024, 100), clock=clock)
+    journal.append([control(1)])
+    disk.fail("writev", errno.EIO, name=".seg", skip=1)
+    point = disk.fail("unlink", errno.EIO, name=".seg", times=None)
+    with pytest.raises(JournalError):
+        journal.append([output(20_000), output(20_000)])
+    clock.now += 101
+    with pytest.raises(JournalError):
+        journal.retire(clock())
+    disk.points.remove(point)
+    journal.retire(clock())
+    assert journal.append([control(2)]).first == 2
+    await journal.wait_durable()
+    sim.power_cut()
+    journal = reopen(PATH, FailDisk(sim), limits=SMALL)
+    assert [r.fields.get("n") for r in await contents(journal)] == [2, None]
+    journal.close()
+
+
+async def test_what_could_not_be_removed_is_removed_at_the_next_look() -> None:
+    disk = FailDisk(SimDisk())
+    journal = create(PATH, disk, limits=SMALL)
+    point = disk.fail("unlink", errno.EIO, name=".seg", times=None)
+    journal.append([output(60_000)] * 5)
+    assert journal.retained_bytes > SMALL.max_bytes
+    disk.points.remove(point)
+    journal.retire(0.0)
+    assert journal.retained_bytes <= SMALL.max_bytes
+    assert seqs(await contents(journal))[-1] == 5
+    journal.close()
+
+
+@pytest.mark.parametrize("place", [200, 600, 1_100])
+@pytest.mark.parametrize("clean", [True, False])
+async def test_nothing_is_written_behind_a_damaged_place(place: int, clean: bool) -> None:
+    """A footer may reach the disk before what it speaks of; without one (after a crash) nothing
+    would lead past the damage, and what was acknowledged behind it would be lost."""
+    sim = SimDisk()
+    journal = create(PATH, FailDisk(sim), limits=SMALL)
+    journal.append([control(n) for n in range(30)])
+    journal.close()
+    if not clean:
+        reopen(PATH, FailDisk(sim), limits=SMALL).store.seal()
+        sim.crash()
+    files = sim.files(PATH)
+    name = min(name for name in files if name.endswith(".seg"))
+    files[name] = files[name][:place] + bytes(40) + files[name][place + 40 :]
+    sim.put(PATH, files)
+    journal = reopen(PATH, FailDisk(sim), limits=SMALL)
+    block = journal.append([control(77)])
+    await journal.wait_durable()
+    sim.power_cut()
+    journal = reopen(PATH, FailDisk(sim), limits=SMALL)
+    assert block.records[0] in await contents(journal)
+    journal.close()
+
+
 async def test_control_records_have_room_on_a_full_disk(path: Path) -> None:
     disk = SimDisk(capacity=120_000)
     journal = create(path, disk, limits=Limits(4 << 20))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
-from s0d.journal import Entry, Journal, Limits, RealDisk
+from s0d.journal import Entry, Journal, Limits
+from tests.journal.disks import FailDisk, Stopped
 from tests.journal.tools import SESSION
 
 HERE = Path(__file__).parent
@@ -22,15 +24,23 @@ def entries(start: int) -> list[Entry]:
     ]
 
 
-def make(name: str, *, clean: bool) -> None:
+def make(name: str, *, clean: bool, unfinished: bool = False) -> None:
+    """``unfinished``: the process ended in the middle of one more append."""
     path = HERE / name
     shutil.rmtree(path, ignore_errors=True)
-    journal = Journal.create(RealDisk(), str(path), SESSION, Limits(256 * 1024))
+    disk = FailDisk()
+    journal = Journal.create(disk, str(path), SESSION, Limits(256 * 1024))
     for n in range(6):
         journal.append(entries(n))
+    if unfinished:
+        # Its last record has a segment for itself, of which the header alone is written.
+        disk.fail("writev", name="28.seg", skip=1, stop=True)
+        with suppress(Stopped):
+            journal.append(entries(6))
     journal.close(clean=clean)
 
 
 if __name__ == "__main__":
     make("v1-clean", clean=True)
     make("v1-unclean", clean=False)
+    make("v1-unfinished", clean=False, unfinished=True)

@@ -60,6 +60,8 @@ class FailDisk:
     def __init__(self, inner: Disk | None = None) -> None:
         self.inner = inner or RealDisk()
         self.points: list[Failpoint] = []
+        self.before: Callable[[], None] | None = None
+        """Called before each operation that takes something back."""
         self.calls: list[tuple[str, str]] = []
         self.names: dict[int, str] = {}
 
@@ -73,6 +75,8 @@ class FailDisk:
 
     def _do(self, operation: str, name: str, call: Callable[[], Any]) -> Any:
         self.calls.append((operation, name))
+        if self.before is not None and operation in ("ftruncate", "unlink"):
+            self.before()
         for point in self.points:
             if point.matches(operation, name):
                 if point.stop and not point.after:
@@ -201,6 +205,15 @@ class Inode:
             self.disk[start : min(size, start + SECTOR)] = self.cache[start : start + SECTOR]
         self.dirty.clear()
 
+    def write_back(self, chance: random.Random) -> None:
+        """Some sectors reach the disk, and a length that covers them."""
+        for sector in [one for one in sorted(self.dirty) if chance.random() < 0.5]:
+            start, stop = sector * SECTOR, min(len(self.cache), (sector + 1) * SECTOR)
+            if start < stop:
+                self.disk.extend(bytes(max(0, stop - len(self.disk))))
+                self.disk[start:stop] = self.cache[start:stop]
+                self.dirty.discard(sector)
+
     def power_cut(self, chance: random.Random) -> None:
         """Each unsynced sector, and the length, is there or not, independently of the others."""
         size = chance.choice([len(self.disk), len(self.cache)])
@@ -234,6 +247,13 @@ class Directory:
     def sync(self) -> None:
         self.disk = dict(self.names)
         self.log.clear()
+
+    def write_back(self, chance: random.Random) -> None:
+        """Some changes, the oldest ones, are committed."""
+        if self.log:
+            place = chance.randrange(len(self.log))
+            self.disk = self.log[place]
+            del self.log[: place + 1]
 
     def power_cut(self, chance: random.Random) -> None:
         self.disk = dict(chance.choice([self.disk, *self.log]))
@@ -275,6 +295,14 @@ class SimDisk:
     def crash(self) -> None:
         for fd in list(self._open):
             self.close(fd)
+
+    def write_back(self) -> None:
+        """What the kernel does at any time."""
+        with self._lock:
+            for directory in self.directories.values():
+                directory.write_back(self.chance)
+                for inode in dict.fromkeys(directory.names.values()):
+                    inode.write_back(self.chance)
 
     def boot_id(self) -> bytes:
         return self.boots.to_bytes(16, "little")

@@ -77,6 +77,7 @@ class JournalMachine(RuleBasedStateMachine):
         finally:
             self.removal_failed = any(p.hits for p in self.disk.points if p.operation == "unlink")
             self.disk.points.clear()
+            self.disk.before = None
         assert block.first == self.journal.latest - len(batch) + 1 > self.ever
         assert [(r.type, r.fields) for r in block.records] == [(e.type, e.fields) for e in batch]
         self.written.update((record.seq, record) for record in block.records)
@@ -88,10 +89,13 @@ class JournalMachine(RuleBasedStateMachine):
         skip=st.integers(0, 3),
         short=st.sampled_from([None, 1, 90, 20_000]),
         also=st.booleans(),
+        late=st.booleans(),
     )
     def fault_ahead(
-        self, operation: str, error: int, skip: int, short: int | None, also: bool
+        self, operation: str, error: int, skip: int, short: int | None, also: bool, late: bool
     ) -> None:
+        if late:  # what is to be taken back has reached the disk already
+            self.disk.before = self.sim.write_back
         if short is not None:
             self.disk.fail("writev", name=".seg", short=short, skip=skip)
         self.disk.fail(operation, error, name=".seg", skip=skip)
@@ -180,6 +184,10 @@ class JournalMachine(RuleBasedStateMachine):
         self.acknowledged = latest
         self.recover(unclean=False)
         assert self.journal.latest == latest
+
+    @rule()
+    def write_back(self) -> None:
+        self.sim.write_back()
 
     @rule()
     def crash(self) -> None:

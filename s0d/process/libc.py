@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import signal
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -22,6 +23,11 @@ PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
+
+_TIMER_ABSOLUTE = 1
+_TIMER_CANCEL_ON_SET = 2
+_FAR = 1 << 40
+"""Seconds after 1970: a time that does not come."""
 
 _SPAWN_SETSIGDEF = 0x04
 _SPAWN_SETSIGMASK = 0x08
@@ -58,6 +64,21 @@ def unshare_fs() -> None:
     Needs no privilege, but a container's seccomp filter may refuse it with EPERM.
     """
     _call("unshare", CLONE_FS)
+
+
+def cancelable_timer() -> int:
+    """A descriptor (timerfd_create(2)) whose only event is that the wall clock was moved.
+
+    Then a read fails with ECANCELED, also if nobody waited.  Python has it from 3.13 on.
+    """
+    fd = _call("timerfd_create", time.CLOCK_REALTIME, os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        never = (ctypes.c_long * 4)(0, 0, _FAR, 0)  # struct itimerspec: interval, first
+        _call("timerfd_settime", fd, _TIMER_ABSOLUTE | _TIMER_CANCEL_ON_SET, never, None)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
 
 
 def prctl(option: int, value: int = 0) -> int:

@@ -15,6 +15,7 @@ module          owns
 `sandbox`       a sandbox: identity, configuration, and its side of the runtime's transitions
 `runtime`       whether its processes run, stand still or are gone, and the ways between
 `clock`         the runtime's clock, which stands still while it is frozen
+`sleep`         what goes on while the machine sleeps
 `expiry`        when a sandbox's time is up: its lease, its hard limit, quiet
 `sessions`      the sessions of one sandbox: create (idempotent), look up, delete
 `session`       a session: what callers see and ask of it

@@ -164,6 +164,11 @@ class Actor:
         """Is the session older than a lifetime of `seconds` (0: no limit)?"""
         return seconds > 0 and trio.current_time() >= self._born + seconds
 
+    def slept(self, seconds: float) -> None:
+        """The machine has slept so long: the lifetime has gone on."""
+        self._born -= seconds
+        self.change.notify()
+
     # -- the task ----------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -199,14 +204,14 @@ class Actor:
 
     async def _wait(self) -> None:
         """Wait for a command, the end of the backoff, or the end of the lifetime."""
-        spec = self.record.spec
+        spec, born = self.record.spec, self._born
 
         def called() -> bool:
             return self.removed or self.suspending or self.start_reason is not None
 
         await self._clock.wait(
             self.change,
-            lambda: called() or self.record.spec is not spec,
+            lambda: called() or self.record.spec is not spec or self._born != born,
             self._retry_at,
             until=self._lifetime_deadline(),
         )
@@ -324,7 +329,7 @@ class Actor:
         """Beside an attempt: wait for the end of idle time or lifetime, whichever comes first."""
         began = self._clock.time()
         while True:
-            spec = self.record.spec
+            spec, born = self.record.spec, self._born
             idle = spec.lifecycle.idle_timeout_seconds
             quiet_since = max(began, self.recorder.last_activity)
             idle_at = quiet_since + idle if idle else math.inf
@@ -334,7 +339,9 @@ class Actor:
                 return await self._expire("idle_timeout")
             await self._clock.wait(
                 self.change,
-                lambda spec=spec: self.record.spec is not spec,  # type: ignore[misc]
+                lambda spec=spec, born=born: (  # type: ignore[misc]
+                    self.record.spec is not spec or self._born != born
+                ),
                 idle_at,
                 until=self._lifetime_deadline(),
             )

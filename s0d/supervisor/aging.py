@@ -41,6 +41,11 @@ class Aging:
         """The journal is going away."""
         self._ages.pop(journal, None)
 
+    def look(self) -> None:
+        """Time has passed that Trio's clock does not know of."""
+        self._next = trio.current_time()
+        self._change.notify()
+
     async def run(self) -> None:
         """Remove what is too old, whenever there is something."""
         while True:

@@ -1,7 +1,8 @@
 """The clock of a sandbox's runtime: Trio's, but it stands still while the sandbox is frozen.
 
 Idle time, readiness, delays, backoff and restart windows count on it.  Lifetimes and the sandbox's
-own expiry count on Trio's clock: they run on (wire contract, section 2, "While frozen").
+own expiry count on Trio's clock: they run on (wire contract, section 2, "While frozen"), also while
+the machine sleeps (`sleep`).
 """
 
 from __future__ import annotations

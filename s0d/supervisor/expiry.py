@@ -2,7 +2,7 @@
 
 Lease and hard limit count on Trio's clock from what wall time had left of them when the sandbox was
 opened, and never less than nothing: neither clock set back or forward ends a sandbox early or
-keeps it for ever.
+keeps it for ever.  They go on while the machine sleeps; quiet is of the running time.
 """
 
 from __future__ import annotations
@@ -49,6 +49,13 @@ class Expiry:
     def reconfigure(self) -> None:
         """The configuration has changed."""
         self._hard_end = _after(self._created, self._sandbox.record.config.hard_ttl)
+        self._change.notify()
+
+    def slept(self, seconds: float) -> None:
+        """The machine has slept so long: lease and hard limit have gone on."""
+        self._created -= seconds
+        self._lease_end -= seconds
+        self._hard_end -= seconds
         self._change.notify()
 
     def note_departure(self) -> None:

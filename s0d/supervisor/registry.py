@@ -61,6 +61,11 @@ class Registry:
             raise SandboxNotFound("no such sandbox")
         return sandbox
 
+    def slept(self, seconds: float) -> None:
+        """The machine has slept so long, see `sleep`."""
+        for sandbox in list(self.table.values()):
+            sandbox.slept(seconds)
+
     # -- the start ---------------------------------------------------------------------------
 
     async def open(self, first: SandboxRecord) -> None:

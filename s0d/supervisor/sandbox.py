@@ -87,6 +87,13 @@ class Sandbox:
         self._nursery.start_soon(self._sessions.aging_out.run)
         self._nursery.start_soon(self._expiry.run)
 
+    def slept(self, seconds: float) -> None:
+        """The machine has slept so long, see `sleep`."""
+        self._expiry.slept(seconds)
+        self._sessions.aging_out.look()
+        for session in self.sessions():
+            session.slept(seconds)
+
     # -- the host of its sessions ------------------------------------------------------------
 
     @property

@@ -53,6 +53,7 @@ class Session:
         self._host = host
         self._actor = Actor(record, journal, host)
         self.run = self._actor.run
+        self.slept = self._actor.slept
         self._continuity = Continuity(self._actor)
         self.recover = self._continuity.recover
         commands = Commands(record, journal, host, self._actor)

@@ -7,6 +7,7 @@ import select
 import signal as signals
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 import trio
 
@@ -114,25 +115,29 @@ class CgroupTree:
         signum: int = signals.SIGTERM,
         told: Callable[[], None] = nothing,
     ) -> EndReport:
-        if grace > 0 and self.exists:
+        await trio.lowlevel.checkpoint()
+        if not self.exists:
+            return EndReport()
+        processes, resident = await patiently(self._present)
+        report = EndReport(processes=processes, resident_bytes=resident)
+        if grace > 0:
             last = [signum, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
             await self.thaw()
             await patiently(lambda: self._signal_all(*last))
             told()
             with trio.move_on_after(grace):
                 await self.wait_empty()
-                return EndReport()
-        return await self._kill()
-
-    async def _kill(self) -> EndReport:
-        await trio.lowlevel.checkpoint()
+                return report
         if not self.exists or not await patiently(lambda: cgroup.is_populated(self.path)):
-            return EndReport()
+            return report
+        return replace(report, survivors=await self._kill(), killed=True)
+
+    async def _kill(self) -> tuple[int, ...]:
         await patiently(lambda: cgroup.write_file(self.path, "cgroup.kill", "1"))
         with trio.move_on_after(KILL_PATIENCE):
             await self.wait_empty()
-            return EndReport(killed=True)
-        return EndReport(tuple(self.members()), killed=True)
+            return ()
+        return tuple(self.members())
 
     async def freeze(self) -> None:
         """The kernel stops them as soon as each leaves its system call, and says when all have."""
@@ -149,11 +154,17 @@ class CgroupTree:
     def usage(self) -> Usage:
         """CPU time is complete; memory and count are summed up where controllers are missing."""
         microseconds = cgroup.read_counters(self.path, "cpu.stat").get("usage_usec", 0)
-        pids = self.members()
-        memory = cgroup.read_file(self.path, "memory.current")
-        resident = int(memory) if memory else _resident_bytes(pids)
+        processes, resident = self._present()
         oom_kills = cgroup.read_counters(self.path, "memory.events").get("oom_kill")
-        return Usage(microseconds / 1e6, resident, len(pids), oom_kills)
+        peak = cgroup.read_file(self.path, "memory.peak")
+        peak_bytes = int(peak) if peak else None
+        return Usage(microseconds / 1e6, resident, processes, oom_kills, peak_bytes)
+
+    def _present(self) -> tuple[int, int]:
+        """How many processes, and their resident bytes together."""
+        pids = self.members()
+        memory = cgroup.read_file(self.path, "memory.current") if pids else None
+        return len(pids), int(memory) if memory else _resident_bytes(pids)
 
     def close(self) -> None:
         """Remove the cgroup, and those its processes made in it.  Raises OSError (EBUSY)."""

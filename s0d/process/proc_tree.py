@@ -7,6 +7,7 @@ import os
 import signal as signals
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import trio
 
@@ -100,33 +101,43 @@ class ProcTree:
     ) -> EndReport:
         if grace > 0:
             with trio.CancelScope(shield=True):  # never leave it half way, all stopped
-                await self._ask_to_end(signum, terminal)
+                found = _sum_up(await self._ask_to_end(signum, terminal))
             told()
+            report = EndReport(processes=found.processes, resident_bytes=found.resident_bytes)
             with trio.move_on_after(grace):
                 await self.wait_empty()
-                return EndReport()
+                return report
+            killing = await self._kill()
+            return replace(report, survivors=killing.survivors, killed=killing.killed)
         return await self._kill()
 
-    async def _ask_to_end(self, signum: int, terminal: bool) -> None:
+    async def _ask_to_end(self, signum: int, terminal: bool) -> list[ProcStat]:
         last = [signum, *([signals.SIGHUP] if terminal else []), signals.SIGCONT]
-        for stat in await self._stop():
+        members = await self._stop()
+        for stat in members:
             send(stat, *last)
+        return members
 
     async def _kill(self) -> EndReport:
         deadline = trio.current_time() + KILL_PATIENCE
         killed = False
+        found: Usage | None = None
         while members := await self._stop():
+            found = found or _sum_up(members)
             for stat in members:
                 killed |= send(stat, signals.SIGKILL)
             with trio.move_on_at(deadline):
                 await wait_gone(members)
             if trio.current_time() >= deadline:
-                return EndReport(tuple(stat.pid for stat in await self._look()), killed)
+                survivors = tuple(stat.pid for stat in await self._look())
+                return EndReport(survivors, killed, found.processes, found.resident_bytes)
             if not await self._look():
                 break
             # Whoever is left forks and goes faster than a look and a signal.
             killed |= await trio.to_thread.run_sync(hunt, self.record, _HUNT)
-        return EndReport(killed=killed)
+        if found is None:
+            return EndReport(killed=killed)
+        return EndReport((), killed, found.processes, found.resident_bytes)
 
     async def _stop(self) -> list[ProcStat]:
         """Stop all members and return them, once a look has found neither a new one nor a runner.

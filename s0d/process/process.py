@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal as signals
 
 import trio
 
-from s0d.process import pty
+from s0d.process import libc, pty
 from s0d.process.children import ChildRegistry
 from s0d.process.launch import Launched
 from s0d.process.pty import TerminalSize
@@ -30,6 +31,8 @@ class Process:
         self.pidfd = launched.pidfd
         self.terminal = launched.slave is not None
         self.status: ExitStatus | None = None
+        self.peak_bytes: int | None = None
+        """The most that it, or one that it waited for, had resident; None: not known."""
         self._stdin: int | None = launched.stdin
         self._stdout = launched.stdout
         self._stderr = launched.stderr
@@ -80,7 +83,14 @@ class Process:
             if found is None:
                 return
             self.status = ExitStatus.from_waitid(found.si_code, found.si_status)
+            self.peak_bytes = self._peak()
         self._close_slave()
+
+    def _peak(self) -> int | None:
+        """What is below our own peak says nothing: until its exec the child shared our memory."""
+        peak = libc.peak_resident(self.pidfd)
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return peak if peak is not None and peak > own else None
 
     def signal(self, signum: int) -> None:
         """Send a signal to the process group; INT, QUIT, TSTP to a terminal's foreground group.

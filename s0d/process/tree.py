@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 FREEZE_PATIENCE = 1.0  # seconds
@@ -20,11 +20,14 @@ class EndReport:
     """How a tree ended.
 
     `survivors` live on after SIGKILL and `KILL_PATIENCE`: uninterruptible, or not ours to
-    signal.  `killed` says that SIGKILL was needed, the grace period over.
+    signal.  `killed` says that SIGKILL was needed, the grace period over.  `processes` lived when
+    the end began, and had `resident_bytes` together.
     """
 
     survivors: tuple[int, ...] = ()
     killed: bool = False
+    processes: int = field(default=0, compare=False)
+    resident_bytes: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,15 @@ class Usage:
     """What a tree uses: CPU time in seconds since it began, resident bytes, processes now.
 
     Without a cgroup the CPU time of a process that has ended counts only where its parent in the
-    tree waited for it.  `oom_kills` is None where nobody counts them.
+    tree waited for it.  `oom_kills` and `peak_bytes`, of all at once, are None where nobody counts
+    them.
     """
 
     cpu_seconds: float
     resident_bytes: int
     processes: int
     oom_kills: int | None = None
+    peak_bytes: int | None = None
 
 
 class Tree(Protocol):

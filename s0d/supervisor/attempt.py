@@ -46,6 +46,22 @@ class StopOrder(NamedTuple):
     signum: int | None = None
 
 
+class ExitUsage(NamedTuple):
+    """What an attempt has used: in all, and what was left of it when its end began."""
+
+    whole: Usage
+    left: EndReport
+    peak_bytes: int | None
+
+    def fields(self) -> dict[str, float | int | None]:
+        return {
+            "cpu_seconds": round(self.whole.cpu_seconds, 3),
+            "max_resident_bytes": self.whole.peak_bytes or self.peak_bytes,
+            "resident_bytes": self.left.resident_bytes,
+            "processes": self.left.processes,
+        }
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How an attempt ended: why, and the exit status where a process had been started."""
@@ -53,7 +69,7 @@ class Outcome:
     reason: str
     status: ExitStatus | None = None
     message: str | None = None
-    usage: Usage | None = None
+    usage: ExitUsage | None = None
 
     @property
     def failed(self) -> bool:
@@ -70,9 +86,9 @@ class Outcome:
             reason=self.reason,
             signal=None if status is None else status.signal,
             core_dumped=True if status is not None and status.core_dumped else None,
-            cpu_seconds=None if usage is None else round(usage.cpu_seconds, 3),
             message=self.message,
             then=then,
+            **({} if usage is None else usage.fields()),
         )
 
 
@@ -205,15 +221,16 @@ class Attempt:
             await self._change.wait_for(lambda: self.status is not None or self.order is not None)
             order = self.order  # given before the end of the leader was seen: it is the reason
             await self._drain(launch)
-            await self._end_tree(launch)
+            left = await self._end_tree(launch)
             launch.finish()
             await self._change.wait_for(lambda: not self._open_pumps and self.status is not None)
             nursery.cancel_scope.cancel()
         assert self.status is not None
         usage = await launch.usage()
-        return Outcome(_reason(order, self.status, usage), self.status, usage=usage)
+        used = ExitUsage(usage, left, launch.peak_bytes)
+        return Outcome(_reason(order, self.status, usage), self.status, usage=used)
 
-    async def _end_tree(self, launch: Launch) -> None:
+    async def _end_tree(self, launch: Launch) -> EndReport:
         report = None
         while report is None:
             report = await self._end_by(self.order, launch)
@@ -224,6 +241,7 @@ class Attempt:
             self.survivors = ()
         self.proved = True
         self._change.notify()
+        return report
 
     async def _end_by(self, order: StopOrder | None, launch: Launch) -> EndReport | None:
         """End the tree as ordered, or by itself after the leader's end; None where a kill came."""

@@ -227,6 +227,10 @@ class ProcessLaunch:
             return await self._tree.usage_shared()
         return await trio.to_thread.run_sync(self._tree.usage)
 
+    @property
+    def peak_bytes(self) -> int | None:
+        return self._process.peak_bytes
+
     async def wait_empty(self) -> None:
         await self._tree.wait_empty()
 

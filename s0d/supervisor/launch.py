@@ -104,6 +104,11 @@ class Launch(Protocol):
         """What the tree uses, or used until it ended."""
         ...
 
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most that one process had resident, once the leader has ended; None: not known."""
+        ...
+
     async def wait_empty(self) -> None:
         """Wait until no process of the tree lives."""
         ...

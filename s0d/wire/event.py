@@ -44,6 +44,9 @@ class EventView(msgspec.Struct, kw_only=True):
     first: int | UnsetType = UNSET
     last: int | UnsetType = UNSET
     cpu_seconds: float | UnsetType = UNSET
+    max_resident_bytes: int | UnsetType = UNSET
+    resident_bytes: int | UnsetType = UNSET
+    processes: int | UnsetType = UNSET
     occurred_at: str
 
 

@@ -1,7 +1,8 @@
-"""What an attempt's processes use is told while it runs, and its CPU time at its end."""
+"""What an attempt's processes use is told while it runs and at its end."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,33 @@ async def test_usage_of_a_tree(daemon: Crashable) -> None:
     stopped = await client.ask("PUT", f"/{session}/desired-state", {"state": "stopped"})
     assert stopped.data["phase"] == "stopped"
     assert "usage" not in (await client.ask("GET", f"/{session}?usage=true")).data
-    (exited,) = (
-        event.fields
-        for event in await client.history(session)
-        if event.fields["type"] == "attempt.exited"
-    )
+    exited = await end_of(daemon, session)
     assert exited["cpu_seconds"] >= used["cpu_seconds"]
+    assert exited["processes"] == 2
+    assert exited["resident_bytes"] > 100_000
+    assert "max_resident_bytes" not in exited  # what is below the daemon's own is not known
+
+
+async def end_of(daemon: Crashable, session: str) -> dict[str, Any]:
+    history = await daemon.client.history(session)
+    (exited,) = (e.fields for e in history if e.fields["type"] == "attempt.exited")
+    return exited
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_the_most_that_was_resident_is_told_at_the_end(
+    daemon: Crashable, nested: bool
+) -> None:
+    """Of the leader, or of a process that it waited for."""
+    await daemon.start()
+    size = 400_000_000
+    command = [sys.executable, "-c", f"b'x' * {size}"]
+    if nested:
+        command = ["sh", "-c", '"$@"; exit 3', "sh", *command]
+    session = (await daemon.client.ask("POST", "", {"command": command, "cwd": "/"})).data["id"]
+    waited = await daemon.client.ask("POST", f"/{session}/wait", {"for": {"exit": True}})
+    assert waited.status == 200
+    exited = await end_of(daemon, session)
+    assert exited["exit_code"] == (3 if nested else 0)
+    assert size < exited["max_resident_bytes"] < 2 * size
+    assert (exited["processes"], exited["resident_bytes"]) == (0, 0)

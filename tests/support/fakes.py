@@ -188,6 +188,8 @@ class FakeLaunch:
     async def usage(self) -> Usage:
         return Usage(0.25, 0, 0)
 
+    peak_bytes = None
+
     async def wait_empty(self) -> None:
         await self._gone.wait()
 

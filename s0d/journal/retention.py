@@ -43,7 +43,7 @@ class Retention:
         """Remove what exceeds ``max_bytes`` after all; not the numbers from ``unapplied`` on,
         which no snapshot can cover yet."""
         store = self._store
-        while store.retained_bytes > store.limits.max_bytes:
+        while store.bound_bytes > store.limits.max_bytes:
             control = store.segments[0].last_control
             if self.checkpoint is not None and unapplied <= control > self.checkpointed:
                 return

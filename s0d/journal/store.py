@@ -91,6 +91,14 @@ class Store:
         return sum([segment.size for segment in self.segments])
 
     @property
+    def bound_bytes(self) -> int:
+        """Bytes of all segment files once each has its footer."""
+        if self.writer is None:
+            return self.retained_bytes
+        index = self.writer.segment.index or ()
+        return self.retained_bytes + layout.footer_bound(len(index) + 1)
+
+    @property
     def roll_size(self) -> int:
         """At this size a segment is full."""
         return max(_MIN_SEGMENT, min(_MAX_SEGMENT, self.limits.max_bytes // _PARTS))
@@ -139,9 +147,7 @@ class Store:
 
     def fits(self, runs: Sequence[Run]) -> bool:
         """Whether ``max_bytes`` holds with these runs, and with the footers they will need."""
-        need = self.retained_bytes
-        if self.writer is not None:
-            need += layout.footer_bound(len(self.writer.segment.index or ()) + 1)
+        need = self.bound_bytes
         for run in runs:
             need += run.size + 20 * (run.size // layout.INDEX_SPACING)
             if run.new:

@@ -417,3 +417,19 @@ def test_a_dormant_journal_that_gave_up_everything_has_lost_nothing(path: Path) 
     assert journal.recovery.gap is None
     assert journal.append([control(3)]).first == journal.earliest == 3
     journal.close()
+
+
+async def test_the_footer_to_come_counts_for_what_is_retained(tmp_path: Path) -> None:
+    """An append of more than is retained leaves it nearly full; closing seals the last segment."""
+    limits = Limits(256 * 1024)
+    sizes = [65_536, 60_000, 60_000, 65_000]
+    journal = create(tmp_path / "measured", limits=Limits(1 << 20))
+    journal.append([output(size) for size in sizes])
+    room = limits.max_bytes - journal.retained_bytes
+    journal.close()
+    for spare in range(0, 120, 8):
+        path = tmp_path / str(spare)
+        journal = create(path, limits=limits)
+        journal.append([output(65_536), *map(output, sizes[:3]), output(sizes[3] + room - spare)])
+        journal.close()
+        assert journal.retained_bytes <= limits.max_bytes

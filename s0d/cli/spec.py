@@ -37,6 +37,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option("--ready-delay-ms", type=int, metavar="MS"),
     click.option("--ready-output", metavar="TEXT", help="Ready when the output has this."),
     click.option("--ready-timeout-ms", type=int, metavar="MS"),
+    click.option("--retain-input", is_flag=True, help="Keep what is typed, for recordings."),
 )
 
 
@@ -52,6 +53,8 @@ def from_flags(command: tuple[str, ...], flags: Mapping[str, Any]) -> Json:
     terminal = _given(rows=flags["rows"], cols=flags["cols"], term=flags["term"])
     if terminal and not flags["pty"]:
         raise UsageError("--rows, --cols and --term need --pty")
+    if flags["retain_input"] and not flags["pty"]:
+        raise UsageError("--retain-input needs --pty")
     lifecycle = _given(
         restart=_given(policy=flags["restart"]),
         runtime_recovery=flags["runtime_recovery"],
@@ -73,6 +76,7 @@ def from_flags(command: tuple[str, ...], flags: Mapping[str, Any]) -> Json:
         io=_given(mode="pty" if flags["pty"] else None, terminal=terminal),
         lifecycle=lifecycle,
         readiness=readiness,
+        event_retention=_given(input=flags["retain_input"] or None),
     )
 
 

@@ -168,7 +168,12 @@ def keys(
 @click.command()
 @connection_options
 @click.option("--format", "form", type=click.Choice(_RECORDINGS), help="Default: asciicast (v2).")
-@click.option("--input", "inputs", is_flag=True, help="A marker where something was typed.")
+@click.option(
+    "--input",
+    "inputs",
+    is_flag=True,
+    help="With what was typed.",
+)
 @click.option("--attempt-id", metavar="ID", help="Default: the newest attempt.")
 @session_argument
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))

@@ -31,11 +31,15 @@ JOURNAL_GAP: Final = "journal.gap"
 JOURNAL_STALLED: Final = "journal.stalled"  # the journal could not be written, and now can again
 
 # Carried for recovery, never shown: the specification itself is in the session's answer, `then`
-# is what the lifecycle does next, a digest tells a repeated input from a changed one, and the
-# start time of a process proves that a PID is still the one we started.
+# is what the lifecycle does next, a digest tells a repeated input from a changed one, the start
+# time of a process proves that a PID is still the one we started; what was typed (`typed`) is for
+# recordings alone, where the specification has it retained.
 PRIVATE_FIELDS: Final = frozenset(
-    {"spec", "idempotency_key", "then", "phase", "digest", "number", "start_time", "boot_id"}
-)
+    {
+        "spec", "idempotency_key", "then", "phase", "digest", "number", "start_time", "boot_id",
+        "typed",
+    }
+)  # fmt: skip
 
 
 class Event(Protocol):

@@ -90,6 +90,7 @@ class _SentReadiness(_Sent):
 class _SentRetention(_Sent):
     max_bytes: int | None = None
     max_age_seconds: int | None = None
+    input: bool | None = None
 
 
 class _SentLimits(_Sent):
@@ -134,15 +135,16 @@ def explain(error: Exception) -> str:
 
 
 def _normalize(sent: SentSpec) -> SessionSpec:
+    io = _io(sent.io or _SentIO())
     return SessionSpec(
         command=_command(sent.command),
         name=_name(sent.name),
         cwd=_cwd(sent.cwd),
         env=check_env("env", sent.env or {}),
-        io=_io(sent.io or _SentIO()),
+        io=io,
         lifecycle=_lifecycle(sent.lifecycle or _SentLifecycle()),
         readiness=_readiness(sent.readiness or _SentReadiness()),
-        event_retention=_retention(sent.event_retention or _SentRetention()),
+        event_retention=_retention(sent.event_retention or _SentRetention(), io),
         stop_signal=_stop_signal(sent.stop_signal),
         limits=_limits(sent.limits or _SentLimits()),
     )
@@ -274,10 +276,11 @@ def _ready_output(output: str) -> str:
     return output
 
 
-def _retention(sent: _SentRetention) -> RetentionSpec:
+def _retention(sent: _SentRetention, io: IOSpec) -> RetentionSpec:
     most = _integer("event_retention.max_bytes", sent.max_bytes, 64 << 20, INT53)
     age = _integer("event_retention.max_age_seconds", sent.max_age_seconds, 86_400, INT53)
-    return RetentionSpec(max(most, MIN_RETENTION_BYTES), age)
+    typed = True if sent.input and io.mode is IOMode.PTY else UNSET
+    return RetentionSpec(max(most, MIN_RETENTION_BYTES), age, typed)
 
 
 def _stop_signal(name: str | None) -> str | UnsetType:

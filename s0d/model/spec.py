@@ -78,8 +78,11 @@ class ReadinessSpec(_Struct, frozen=True):
 
 
 class RetentionSpec(_Struct, frozen=True):
+    """`input` (an extension, terminals only): what is typed is retained, too, for recordings."""
+
     max_bytes: int = 64 << 20
     max_age_seconds: int = 86_400
+    input: bool | UnsetType = UNSET
 
 
 class LimitsSpec(_Struct, frozen=True):

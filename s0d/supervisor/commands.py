@@ -8,7 +8,7 @@ the runtime: who calls `accept_…` holds it `awake`.
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from s0d.journal import Journal
 from s0d.model import event as ev
@@ -23,6 +23,9 @@ from s0d.process.pty import TerminalSize
 from .actor import Actor
 from .attempt import Attempt
 from .launch import Host, Launch
+
+_TYPED: Final = 64 << 10
+"""Bytes of one input that are retained where inputs are."""
 
 
 class Accepted(NamedTuple):
@@ -89,10 +92,15 @@ class Commands:
                 bytes=len(data),
                 eof=eof or None,
                 digest=digest,
+                typed=data if self._retains(data) else None,
             )
         )
         launch.input.put_nowait(data, eof)
         return Accepted(seq, attempt.id)
+
+    def _retains(self, data: bytes) -> bool:
+        """What is larger was not typed, and could be more than a record may measure."""
+        return bool(self._record.spec.event_retention.input) and len(data) <= _TYPED
 
     def accept_signal(self, signum: int, attempt_id: str | None = None) -> Accepted:
         """`signal`, up to the point where only durability is missing."""

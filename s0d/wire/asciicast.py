@@ -1,7 +1,7 @@
 """A terminal's history as an asciicast, version 2 or 3 (docs.asciinema.org/manual/asciicast).
 
-One JSON value a line: a header, then `[time, code, data]`; `o` is output, `r` a resize as
-`COLSxROWS`, `m` a marker, `x` (version 3) the exit status.  Times are seconds since the attempt
+One JSON value a line: a header, then `[time, code, data]`; `o` is output, `i` input, `r` a resize
+as `COLSxROWS`, `m` a marker, `x` (version 3) the exit status.  Times are seconds since the attempt
 began in version 2, and since the line before in version 3.
 """
 
@@ -22,8 +22,8 @@ Version = Literal[2, 3]
 class Asciicast:
     """Encodes the events of one attempt, in order; what is of another is passed over.
 
-    The journal does not keep what was typed, only that something was (it may have been a
-    password): with `inputs` each input is a marker with its size.
+    With `inputs` also what was typed.  The journal keeps that only where the specification asks for
+    it (it may have been a password); else each input is a marker with its size.
     """
 
     def __init__(self, version: Version, attempt_id: str, *, inputs: bool = False) -> None:
@@ -34,6 +34,7 @@ class Asciicast:
         self._last = 0.0
         # A character may be split between two events.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._typed = codecs.getincrementaldecoder("utf-8")("replace")
 
     def header(
         self, rows: int, cols: int, *, start_ns: int, term: str, command: str, title: str = ""
@@ -62,10 +63,16 @@ class Asciicast:
         if event.type == ev.TERMINAL_RESIZED:
             return self._entry(event, "r", f"{fields['cols']}x{fields['rows']}")
         if event.type == ev.INPUT_ACCEPTED and self._inputs:
-            return self._entry(event, "m", f"input: {fields['bytes']} bytes")
+            return self._input(event)
         if event.type == ev.ATTEMPT_EXITED:
             return self._end(event)
         return b""
+
+    def _input(self, event: Event) -> bytes:
+        typed = event.fields.get("typed")
+        if typed is None:
+            return self._entry(event, "m", f"input: {event.fields['bytes']} bytes")
+        return self._entry(event, "i", self._typed.decode(typed))
 
     def _end(self, event: Event) -> bytes:
         rest = self._decoder.decode(b"", final=True)

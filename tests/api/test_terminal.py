@@ -424,6 +424,36 @@ async def test_a_recording_has_everything(served: Served, supervisor: Supervisor
     assert json.loads(default.body.splitlines()[0])["version"] == 2
 
 
+async def test_what_is_typed_is_in_a_recording_and_nowhere_else_where_it_is_retained(
+    served: Served, supervisor: Supervisor
+) -> None:
+    retain = {"input": True}
+    session = await terminal(supervisor, "read x; echo got", event_retention=retain)
+    await session.input("i", "gehéim\n".encode())
+    await wait(served, session, exit=True)
+    recording = (await get(served, session, "recording?input=true")).body
+    assert [1, "i", "gehéim\n"] in [[1, *json.loads(x)[1:]] for x in recording.splitlines()[1:]]
+    assert b'"i"' not in (await get(served, session, "recording")).body
+    events = json.loads((await get(served, session, "events?limit=100")).body)["data"]["events"]
+    (accepted,) = (event for event in events if event["type"] == "input.accepted")
+    assert accepted.keys().isdisjoint({"typed", "data", "data_base64"})
+
+
+async def test_a_large_input_is_a_marker_in_a_recording(
+    served: Served, supervisor: Supervisor
+) -> None:
+    retain = {"input": True, "max_bytes": 262_144}
+    session = await terminal(
+        supervisor, "stty raw -echo; echo go; head -c 200000 | wc -c", event_retention=retain
+    )
+    await wait(served, session, screen="go")
+    await session.input("i", bytes(200_000))
+    await wait(served, session, exit=True)
+    recording = (await get(served, session, "recording?input=true")).body
+    lines = [json.loads(line)[1:] for line in recording.splitlines()[1:]]
+    assert ["m", "input: 200000 bytes"] in lines
+
+
 async def test_a_recording_of_an_earlier_attempt(served: Served, supervisor: Supervisor) -> None:
     session = await terminal(supervisor, "echo $S0D_ATTEMPT_ID; exec cat")
     assert session.record.attempt is not None

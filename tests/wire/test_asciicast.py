@@ -78,6 +78,15 @@ def test_version_3_counts_from_the_line_before_and_has_the_exit() -> None:
     ]
 
 
+def test_what_was_typed_is_given_where_it_was_retained() -> None:
+    typed = [
+        Event("input.accepted", {"bytes": len(data), "typed": data}, START + int(at * 1e9))
+        for at, data in [(1, b"ls\r"), (2, b"\xc3"), (3, b"\xa9\x03")]
+    ]
+    assert cast(2, *typed, inputs=True)[1:] == [[1.0, "i", "ls\r"], [3.0, "i", "é\x03"]]
+    assert cast(2, *typed)[1:] == []
+
+
 @pytest.mark.parametrize("split", range(1, 6))
 def test_a_character_that_is_split_between_events_stays_whole(split: int) -> None:
     data = "é漢!".encode()

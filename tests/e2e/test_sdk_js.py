@@ -9,27 +9,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.node import node_modules
 
 PROGRAM = Path(__file__).with_name("sdk.mjs")
 CHECKS = re.findall(r"^    async (\w+)\(\) \{$", PROGRAM.read_text(), re.MULTILINE)
 TIMEOUT = 120.0
 
 
-@pytest.fixture(scope="module")
-def node_modules() -> str:
-    found = os.environ.get("S0D_TEST_NODE_MODULES", "")
-    if not shutil.which("node"):
-        pytest.skip("node is not installed")
-    if not Path(found, "sandbox0", "package.json").is_file():
-        pytest.skip("S0D_TEST_NODE_MODULES names no node_modules with the package sandbox0")
-    return found
+@pytest.fixture(scope="module", name="node_modules")
+def the_node_modules() -> str:
+    return node_modules("sandbox0")
 
 
 @pytest.fixture(scope="module")

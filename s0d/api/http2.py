@@ -10,6 +10,7 @@ from typing import Any
 import h2.errors
 import h2.events
 import h2.settings
+from hypercorn.events import Closed, Event
 from hypercorn.protocol.events import Request
 from hypercorn.protocol.h2 import H2Protocol as HypercornH2Protocol
 from hypercorn.protocol.h2 import StreamBuffer
@@ -24,6 +25,13 @@ class H2Protocol(HypercornH2Protocol):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.connection.local_settings[h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL] = 0
+
+    async def handle(self, event: Event) -> None:
+        await super().handle(event)
+        if isinstance(event, Closed):
+            # Nothing is sent any more: whoever waits for that, or is about to, waits for ever.
+            for buffer in list(self.stream_buffers.values()):
+                await buffer.close()
 
     async def _create_stream(self, request: h2.events.RequestReceived) -> None:
         pseudo = {name: value for name, value in request.headers if name.startswith(b":")}

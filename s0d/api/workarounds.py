@@ -33,6 +33,8 @@ that fails without it.
 15  Cleartext HTTP/2 (h2c and prior knowledge) would bypass all of this: not offered.
 16  Of several `Connection` headers the last one counts; the sandbox0 SDK sends `Upgrade` and then
     `keep-alive`.  `_with_one_connection` joins them (RFC 9110, section 5.3).
+17  An HTTP/2 client that leaves while an answer is being sent leaves its connection for ever: the
+    answer waits for a buffer that nobody empties.  `http2.H2Protocol` closes the buffers.
 ==  =========================================================================================
 
 Handled elsewhere, since they are only settings: `keep_alive_max_requests` (`connection`),

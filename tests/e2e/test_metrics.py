@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,14 @@ def scrape(daemon: Daemon) -> dict[str, dict[Any, float]]:
             labels = tuple(v for k, v in sorted(sample.labels.items()))
             found.setdefault(sample.name, {})[labels] = sample.value
     return found
+
+
+def settled(daemon: Daemon) -> None:
+    """Until every connection but the one that asks has been closed."""
+    deadline = time.monotonic() + 90
+    while scrape(daemon)["s0d_connections"][()] > 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def run(daemon: Daemon, *command: str, **spec: Any) -> str:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import h2.connection
 import httpx
 import pytest
 import trio
 import trustme
 import websockets.sync.client as ws_client
 
-from tests.e2e.test_metrics import run
+from tests.e2e.test_metrics import run, settled
 from tests.support.daemon import Daemon
 from tests.support.leftovers import wait_for_text
 
@@ -145,6 +146,30 @@ def test_edges_hold_over_http2(make_daemon: MakeDaemon, authority: Authority) ->
         assert api.get("/sandboxes/..%2fx/sessions").status_code == 404
         own = api.get("/sessions", headers={"X-Request-Id": "mine"})
         assert own.headers["x-request-id"] == "mine"
+
+
+def test_a_client_that_leaves_before_its_answer_leaves_nothing(
+    make_daemon: MakeDaemon, authority: Authority
+) -> None:
+    daemon = make_daemon(env=authority.settings)
+    daemon.start()
+    context = authority.context()
+    context.set_alpn_protocols(["h2"])
+    peer = h2.connection.H2Connection()
+    peer.initiate_connection()
+    head = [(":method", "GET"), (":path", "/healthz")]
+    head += [(":scheme", "https"), (":authority", "localhost")]
+    for stream in (1, 3, 5):
+        peer.send_headers(stream, head, end_stream=True)
+    request = peer.data_to_send()
+    for _ in range(40):
+        with (
+            socket.create_connection(("127.0.0.1", daemon.port), PATIENCE) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as secure,
+        ):
+            secure.sendall(request)
+            assert secure.recv(1)  # so that the end comes amid the answers
+    settled(daemon)
 
 
 def test_websockets(make_daemon: MakeDaemon, authority: Authority) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.test_metrics import run, scrape
+from tests.e2e.test_metrics import run, settled
 from tests.support.daemon import TOKEN, Daemon
 
 PATIENCE = 10.0
@@ -109,14 +109,6 @@ def state(daemon: Daemon) -> tuple[int, int, int]:
     children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
     resident = int(Path(f"/proc/{daemon.pid}/statm").read_text().split()[1])
     return fds, len(children), resident * resource.getpagesize()
-
-
-def settled(daemon: Daemon) -> None:
-    """Until every connection but the one that asks has been closed."""
-    deadline = time.monotonic() + 90
-    while scrape(daemon)["s0d_connections"][()] > 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def fuzz(daemon: Daemon, session: str, seconds: float, random_: random.Random) -> int:

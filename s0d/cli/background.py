@@ -25,6 +25,7 @@ from .target import Target
 READY_TIMEOUT = 60.0
 LOG_NAME = "daemon.log"
 _LOG_TAIL = 4096
+_FLAGS = ("--no-access-log", "--ready-fd")  # and the number
 
 
 def ensure_daemon(target: Target) -> None:
@@ -135,9 +136,18 @@ def _become_daemon(log_fd: int, ready_fd: int) -> None:
     for source, standard in ((null, 0), (log_fd, 1), (log_fd, 2)):
         os.dup2(source, standard)
     os.set_inheritable(ready_fd, True)
-    command = [sys.executable, "-P", *program, "serve", "--no-access-log"]
-    command += ["--ready-fd", str(ready_fd)]
+    command = [sys.executable, "-P", *program, "serve", *_FLAGS, str(ready_fd)]
     os.execv(sys.executable, command)
+
+
+def flags_of(pid: int) -> list[str]:
+    """The flags that somebody gave the daemon `pid`; none where it was started on demand.
+
+    Raises ``OSError``.
+    """
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+    flags = words[words.index("serve") + 1 :] if "serve" in words else words
+    return [] if tuple(flags[:-1]) == _FLAGS else flags
 
 
 def _program() -> list[str]:

@@ -18,7 +18,7 @@ import click
 
 from s0d import __version__
 
-from .background import LOG_NAME, start_daemon
+from .background import LOG_NAME, flags_of, start_daemon
 from .errors import CliError, Unreachable, UsageError
 from .http import connect
 from .options import Common, connection_options
@@ -97,6 +97,7 @@ def restart(common: Common, now: bool) -> None:
     """
     _check_ours(common.target)
     with suppress(Unreachable):
+        _check_on_demand(int(common.client.status()["pid"]))
         _stop(common, now)
     _start(common.target)
 
@@ -183,6 +184,16 @@ def _start(target: Target) -> None:
     with patience("starting a daemon"):
         log = start_daemon()
     click.echo("a daemon is running already" if log is None else f"started (log: {log})")
+
+
+def _check_on_demand(pid: int) -> None:
+    """One that somebody started with flags of their own would come back without them."""
+    with suppress(OSError):  # not visible here: `_stop` says what there is to say
+        if flags := flags_of(pid):
+            raise CliError(
+                f"the daemon (pid {pid}) was started by `s0d serve {' '.join(flags)}`: "
+                "stop it with `s0d daemon stop`, and start it as it was"
+            )
 
 
 def _stop(common: Common, now: bool) -> int:

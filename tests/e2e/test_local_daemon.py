@@ -92,6 +92,23 @@ def test_a_restart_keeps_sessions(local: Local) -> None:
     assert local.run("logs", "job").stdout == "hello\n"
 
 
+def test_one_with_flags_of_its_own_is_not_restarted_without_them(local: Local) -> None:
+    assert local.run("daemon", "stop").returncode == 5
+    ours, theirs = os.pipe()
+    command = [sys.executable, "-m", "s0d", "serve", "--sandbox-id", "mine"]
+    command += ["--listen", f"unix:{local.directory}/run/s0d.sock", "--ready-fd", str(theirs)]
+    served = subprocess.Popen(command, env=local.env, pass_fds=[theirs], stdin=subprocess.DEVNULL)
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as pipe:
+        assert pipe.read(1) == b"\n"
+    done = local.run("daemon", "restart")
+    assert done.returncode == 1
+    assert "was started by `s0d serve --sandbox-id mine --listen" in done.stderr
+    assert local.json("daemon", "status")["pid"] == served.pid
+    assert local.run("daemon", "stop").returncode == 0
+    assert served.wait(60) == 0
+
+
 def test_up_starts_one(local: Local, tmp_path: Path) -> None:
     (tmp_path / "s0d.toml").write_text('[sessions.hello]\nshell = "echo hello"\n')
     done = local.run("up", "-f", str(tmp_path / "s0d.toml"))

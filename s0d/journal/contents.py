@@ -89,19 +89,28 @@ def _leave_unfinished(
     """Go back to where the last append began, if its end is not there.
 
     Nobody was shown a part of it (after a power cut: nobody had it acknowledged), and its numbers
-    may have been given out again.
+    may have been given out again. Segments that it had only begun say nothing of those before them.
     """
     segments = contents.segments
-    place = len(segments)
-    while True:
+    while segments:
+        place = len(segments)
         while place and _is_void(segments[place - 1]):
             place -= 1
-        if not place or (begin := segments[place - 1].unfinished_at) is None:
+        before = segments[place - 1] if place else None
+        void = len(segments) - place
+        if before and (before.unfinished_at is not None or (void and _falls_short(before))):
+            place -= 1
+        elif void < 2:
             return
-        contents.leftover[:0] = segments[place:]
-        del segments[place:]
-        first = segments[-1].segment.first
-        segments[-1] = load_segment(disk, directory, first, session_id, end=begin)
+        one = segments[place]
+        contents.leftover[:0] = segments[place + 1 :]
+        first, end = one.segment.first, one.unfinished_at
+        segments[place:] = [load_segment(disk, directory, first, session_id, end=end)]
+
+
+def _falls_short(one: Loaded) -> bool:
+    """Whether its records end before the next segment begins."""
+    return bool(one.damage) and one.damage[-1].last == one.segment.last
 
 
 def _is_void(one: Loaded) -> bool:

@@ -76,6 +76,13 @@ class Durability:
             self._files.append(DirtyFile(segment, file))
         self._request(False)
 
+    def took_back(self, segment: Segment, file: SharedFile) -> None:
+        """What a failed append had written was cut off: that is to be durable, too."""
+        segment.unsettled = True
+        self.wrote(segment, file, self.latest)
+        for dirty in self._files:
+            dirty.settles = dirty.settles or dirty.file is file
+
     def renamed(self) -> None:
         """A name in the directory has come or gone."""
         self._names = True
@@ -186,6 +193,8 @@ class Durability:
         for dirty in plan.files:
             if dirty not in plan.failed:
                 dirty.file.release()
+                if dirty.settles:
+                    dirty.segment.unsettled = False
             elif suspect:
                 dirty.suspect = dirty.segment.suspect = True
         self._take_back(plan.failed)

@@ -14,6 +14,7 @@ from s0d.journal import layout
 from s0d.journal.contents import (
     ASIDE_SUFFIXES,
     BAD_SUFFIX,
+    KEPT_SUFFIX,
     TORN_SUFFIX,
     Contents,
     read_contents,
@@ -21,7 +22,7 @@ from s0d.journal.contents import (
 from s0d.journal.disk import Disk, opened, read_fully, write_fully
 from s0d.journal.load import Damage, Loaded
 from s0d.journal.mark import Mark
-from s0d.journal.rounds import SUSPECT_SUFFIX, rewrite, trust
+from s0d.journal.rounds import SUSPECT_SUFFIX, leave_word, rewrite, trust
 from s0d.journal.segment import Segment
 
 JUMP = 1 << 32
@@ -66,9 +67,7 @@ def recover(
     mark, loaded = contents.mark, contents.segments
     report = RecoveryReport(foreign=contents.foreign, mark_lost=not contents.trusted)
     begun = loaded[0].segment.first if loaded else None
-    if _put_end_in_order(disk, directory, contents, report):
-        # A name that came back after a power cut would bound what the segment before it stands for.
-        disk.fsync(directory)
+    _put_end_in_order(disk, directory, contents, report)
     newest_ns = 0
     for one in loaded:
         report.damage.extend(one.damage)
@@ -99,8 +98,8 @@ def _decide(
             lost_from = begun or mark.next
     else:
         following = mark.next
-        # Retention may have taken everything; else what is missing was lost.
-        known = last if loaded else mark.earliest - 1
+        # Retention may have taken everything, since then also; else what is missing was lost.
+        known = last if loaded else max(mark.earliest, begun or 0) - 1
         lost_from = known + 1 if 0 <= known < following - 1 else None
         reason = "damage"
     reopen = bool(loaded) and not loaded[-1].damage and loaded[-1].segment.unreadable is None
@@ -110,31 +109,28 @@ def _decide(
 
 def _put_end_in_order(
     disk: Disk, directory: int, contents: Contents, report: RecoveryReport
-) -> bool:
-    """Cut a torn end off the newest segment; one of which nothing can be read is set aside.
-
-    Returns whether names have changed.
-    """
-    loaded, changed = contents.segments, False
+) -> None:
+    """Cut a torn end off the newest segment; one of which nothing can be read is set aside."""
+    loaded = contents.segments
     for one in reversed(contents.leftover):
-        if one.file_size > layout.HEADER_SIZE:
-            _cut(disk, directory, one, layout.HEADER_SIZE, report)
+        with opened(disk, directory, one.segment.name) as fd:
+            _keep_torn(disk, directory, one, fd, layout.HEADER_SIZE, report)
         disk.unlink(directory, one.segment.name)
-        changed = True
     while loaded and loaded[-1].segment.unreadable is not None:
         newest = loaded.pop()
         if newest.file_size < layout.HEADER_SIZE:
             disk.unlink(directory, newest.segment.name)  # creating it was cut short
         else:
             _set_aside(disk, directory, newest, report)
-        changed = True
     if loaded and loaded[-1].damage and loaded[-1].segment.count == 0:
         _clear_name(disk, directory, loaded.pop(), report)
-        changed = True
+    if not contents.closed:
+        # A name that came back after a power cut, removed here or by an opening that was cut short,
+        # would bound what the segment before it stands for.
+        disk.fsync(directory)
     if loaded and (torn_at := loaded[-1].torn_at) is not None:
         _cut(disk, directory, loaded[-1], torn_at, report)
         loaded[-1].segment.end = loaded[-1].segment.size = torn_at
-    return changed
 
 
 def _clear_name(disk: Disk, directory: int, newest: Loaded, report: RecoveryReport) -> None:
@@ -151,21 +147,37 @@ def _set_aside(disk: Disk, directory: int, newest: Loaded, report: RecoveryRepor
     name = newest.segment.name
     reason = newest.segment.unreadable or newest.reason
     report.damage.append(Damage(name, 0, 0, -1, reason))
+    if reason.startswith(layout.OTHER_VERSION):  # a later program can read it
+        disk.rename(directory, name, name + KEPT_SUFFIX)
+        return
     _make_room_aside(disk, directory)
     disk.rename(directory, name, name + BAD_SUFFIX)
 
 
 def _cut(disk: Disk, directory: int, one: Loaded, at: int, report: RecoveryReport) -> None:
-    name = one.segment.name
-    with opened(disk, directory, name, os.O_RDWR) as fd:
-        torn = read_fully(disk, fd, one.file_size - at, at)
-        report.torn_bytes += len(torn)
-        if torn.strip(b"\0"):
-            # A copy is worth having, but a full disk must not keep the session from starting.
-            with suppress(OSError):
-                _save_aside(disk, directory, f"{name}.{at}{TORN_SUFFIX}", torn)
+    with opened(disk, directory, one.segment.name, os.O_RDWR) as fd:
+        _keep_torn(disk, directory, one, fd, at, report)
         disk.ftruncate(fd, at)
-        disk.fsync(fd)
+        _sync(disk, directory, one.segment.name, fd)
+
+
+def _keep_torn(
+    disk: Disk, directory: int, one: Loaded, fd: int, at: int, report: RecoveryReport
+) -> None:
+    """A copy is worth having, but a full disk must not keep the session from starting."""
+    torn = read_fully(disk, fd, max(0, one.file_size - at), at)
+    report.torn_bytes += len(torn)
+    if torn.strip(b"\0"):
+        with suppress(OSError):
+            _save_aside(disk, directory, f"{one.segment.name}.{at}{TORN_SUFFIX}", torn)
+
+
+def _sync(disk: Disk, directory: int, name: str, fd: int) -> None:
+    try:
+        disk.fdatasync(fd)
+    except OSError:
+        leave_word(disk, directory, name)
+        raise
 
 
 def _save_aside(disk: Disk, directory: int, name: str, data: bytes) -> None:
@@ -200,7 +212,6 @@ def _sync_all(disk: Disk, directory: int, recovered: Recovered) -> None:
                 rewrite(disk, directory, segment)
                 continue
             with opened(disk, directory, segment.name) as fd:
-                disk.fdatasync(fd)
-        disk.fsync(directory)
+                _sync(disk, directory, segment.name, fd)
     for name in suspects:
         trust(disk, directory, name)

@@ -25,11 +25,13 @@ SUSPECT_SUFFIX = ".suspect"
 
 @dataclass(slots=True, eq=False)
 class DirtyFile:
-    """A segment file with data that is not durable. ``suspect``: a sync of it has failed."""
+    """A segment file with data that is not durable. ``suspect``: a sync of it has failed.
+    ``settles``: something was taken back from it before its round was planned."""
 
     segment: Segment
     file: SharedFile
     suspect: bool = False
+    settles: bool = False
 
 
 @dataclass(slots=True)
@@ -95,7 +97,8 @@ class Plan:
             if not dirty.segment.removed:
                 self.failed.append(dirty)
                 self.error = self.error or error
-                _leave_word(disk, self.path, dirty.segment)
+                with suppress(OSError), opened_directory(disk, self.path) as directory:
+                    leave_word(disk, directory, dirty.segment.name)
 
 
 def rewrite(disk: Disk, directory: int, segment: Segment) -> None:
@@ -117,10 +120,11 @@ def rewrite(disk: Disk, directory: int, segment: Segment) -> None:
     trust(disk, directory, name)
 
 
-def _leave_word(disk: Disk, path: str, segment: Segment) -> None:
-    """For the next process in this boot: it needs no sync to be seen by that one."""
-    with suppress(OSError), opened_directory(disk, path) as directory:
-        disk.close(disk.open(directory, segment.name + SUSPECT_SUFFIX, _NEW_FLAGS))
+def leave_word(disk: Disk, directory: int, name: str) -> None:
+    """A sync of the segment ``name`` failed: for the next process in this boot, who needs no sync
+    to see it. As well as can be: the disk may refuse this, too."""
+    with suppress(OSError):
+        disk.close(disk.open(directory, name + SUSPECT_SUFFIX, _NEW_FLAGS))
 
 
 def trust(disk: Disk, directory: int, name: str) -> None:

@@ -26,7 +26,9 @@ class Segment:
     of a segment without a readable footer; None: it is in the footer. ``oldest_at`` and
     ``newest_at`` are on the retention clock. ``nonce`` is the header's, empty where that is
     damaged. ``unreadable`` says why nothing of it can be served. ``suspect``: a sync of it has
-    failed, it must not be written to. ``removed``: by retention, readers may still be in it.
+    failed, it must not be written to. ``unsettled``: something was taken back from its end, and a
+    power cut could bring it back; nothing may take its place until that has been synced.
+    ``removed``: by retention, readers may still be in it.
     """
 
     first: int
@@ -43,6 +45,7 @@ class Segment:
     nonce: bytes = b""
     unreadable: str | None = None
     suspect: bool = False
+    unsettled: bool = False
     removed: bool = False
 
     @property
@@ -130,27 +133,29 @@ class SegmentWriter:
         self.broken = False
 
     def write(self, buffers: Sequence[bytes], length: int, *, bulk: bool) -> None:
-        """Write behind the last whole frame, or raise ``OSError`` and leave the file as it was.
+        """Write behind the last whole frame. After an ``OSError`` the caller takes it back.
 
-        Where even cutting back fails, ``broken`` is set: the segment must not be written again.
-        The caller counts the frames (``Segment.note``) once the whole batch is written.
+        It counts the frames (``Segment.note``) once the whole batch is written.
         """
         end = self.segment.end + length
         if bulk and end + RESERVE > self._allocated:
             self._allocate_for(end)
-        try:
-            writev_fully(self._disk, self.file.fd, buffers)
-        except OSError:
-            self.cut(self.segment.end)
-            raise
+        writev_fully(self._disk, self.file.fd, buffers)
 
-    def cut(self, end: int) -> None:
-        """Go back to ``end``, or be ``broken``."""
+    def take_back(self) -> bool:
+        """Go back to the last whole frame; returns whether there was anything to take back.
+
+        Where even that fails ``broken`` is set: the segment must not be written again.
+        """
+        end = self.segment.end
+        if self._disk.size(self.file.fd) == end:
+            return False  # and the room that is kept stays
         self._allocated = min(self._allocated, end)
         try:
             self._disk.ftruncate(self.file.fd, end)
         except OSError:
             self.broken = True
+        return True
 
     def mend(self) -> None:
         """Go back to the last whole frame after all; raises ``OSError`` and stays ``broken``."""
@@ -191,7 +196,7 @@ class SegmentWriter:
             writev_fully(self._disk, self.file.fd, [data])
             self._disk.ftruncate(self.file.fd, segment.end + len(data))
         except OSError:
-            self.cut(segment.end)
+            self.take_back()
             return
         segment.size = segment.end + len(data)
         segment.index = None

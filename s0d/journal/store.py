@@ -159,10 +159,12 @@ class Store:
         self._clear_debris()
         writers: list[SegmentWriter] = []
         try:
+            # Files first: where a full disk has no room for one nothing has to be taken back.
             for run in runs:
                 writer = self._start(run.frames[0].covers) if run.new else self.writer
                 assert writer is not None  # plan() continues only what is open
                 writers.append(writer)
+            for writer, run in zip(writers, runs, strict=True):
                 _write_run(writer, run)
         except OSError:
             self._roll_back(writers)
@@ -237,7 +239,9 @@ class Store:
     def _writable_end(self) -> int:
         """Where the active segment ends; 0 where there is none to go on with."""
         writer = self.writer
-        if writer is None or writer.broken or writer.segment.suspect:
+        if writer is None or writer.broken:
+            return 0
+        if writer.segment.suspect or writer.segment.unsettled:
             return 0
         segment, age = writer.segment, self.limits.max_age_seconds
         if age and segment.count and self.clock() - segment.oldest_at > age / _PARTS:
@@ -298,6 +302,7 @@ class Store:
             self._install(writer)
             writer.keep_room()
         else:  # nobody writes; the one who does will start it anew
+            self.durability.wrote(writer.segment, writer.file, self.durability.latest)
             writer.file.release()
             self.segments.append(writer.segment)
 
@@ -340,7 +345,8 @@ class Store:
     def _roll_back(self, writers: Sequence[SegmentWriter]) -> None:
         for writer in writers:
             if writer is self.writer:
-                writer.cut(writer.segment.end)
+                if writer.take_back():
+                    self.durability.took_back(writer.segment, writer.file)
             else:
                 writer.file.release()
                 self._debris.append(writer.segment.name)

@@ -19,6 +19,7 @@ module             holds
 `launch`           one spawn: checks, descriptors, posix_spawn, registration
 `program`          finding program and directory; explaining what is wrong with them
 `gate`             holding a child between fork and exec: cgroup, limits
+`latch`            the FIFOs of the gate: what a child is held by
 `identity`         starting a program as another user
 `process`          a started process: status, signals, descriptors
 `status`           how a process ended

@@ -54,6 +54,7 @@ def _build() -> dict[tuple[Phase, str], Phase]:
     rows: list[tuple[tuple[Phase, ...], str, Phase | None]] = [
         # phases                         event                         next (None: unchanged)
         (_REST + _WAITING, ev.ATTEMPT_STARTING, P.STARTING),
+        ((P.PAUSED,), ev.ATTEMPT_STARTING, None),  # a full disk held it up: it starts when thawed
         ((P.STARTING,), ev.ATTEMPT_STARTED, None),
         ((P.STARTING,), ev.SESSION_READY, P.RUNNING),
         ((P.STARTING, P.RUNNING, P.PAUSED), ev.ATTEMPT_STOPPING, P.STOPPING),
@@ -171,6 +172,8 @@ def _backoff(record: SessionRecord, event: Event) -> None:
 
 def _starting(record: SessionRecord, event: Event) -> None:
     record.next_restart_ns = 0
+    if record.phase is P.PAUSED:
+        record.resumes_as = P.STARTING
     record.attempts = event.fields["number"]
     record.attempt = AttemptRecord(
         id=_attempt_id(event),

@@ -37,7 +37,7 @@ from s0d.process.pty import TerminalSize
 
 from .attempt import Attempt, Outcome, StopOrder
 from .change import Change
-from .continuity import record_recovery
+from .continuity import record_recovery, record_resumption
 from .launch import Host, LaunchPlan
 from .recorder import Recorder
 
@@ -81,6 +81,11 @@ class Actor:
         self._born = trio.current_time() - age
 
     # -- what commands use -------------------------------------------------------------------
+
+    @property
+    def frozen(self) -> bool:
+        """Does its runtime stand still?"""
+        return self._clock.stopped
 
     @property
     def ending(self) -> bool:
@@ -140,9 +145,12 @@ class Actor:
         await self.change.wait_for(self._launched)
 
     def _launched(self) -> bool:
+        attempt = self.attempt
         if self.suspending or self.removed or self._start_stalls:
             return True
-        return self.start_reason is None and (self.attempt is None or self.attempt.launched)
+        if self._clock.stopped:  # what has not begun waits for the clock: see `_wait`, `_outcome`
+            return attempt is None or attempt.unborn or attempt.launched
+        return self.start_reason is None and (attempt is None or attempt.launched)
 
     @property
     def _start_stalls(self) -> bool:
@@ -152,8 +160,9 @@ class Actor:
 
     @property
     def backoff_ms(self) -> int:
-        """What is left of the backoff."""
-        return max(0, round((self._retry_at - self._clock.time()) * 1000))
+        """What is left of the backoff; 0 where a start has come before its end, or it is over."""
+        left = self._retry_at - self._clock.time()
+        return max(0, round(left * 1000)) if math.isfinite(left) else 0
 
     @property
     def lifetime_over(self) -> bool:
@@ -195,7 +204,7 @@ class Actor:
         if self.recovering:
             await self.recorder.insist(partial(record_recovery, self))
             self.recovering = False
-        elif self.start_reason is None:
+        elif self.start_reason is None or self._clock.stopped:
             await self._wait()
         elif self.lifetime_over:
             await self._expire("max_lifetime")
@@ -203,11 +212,16 @@ class Actor:
             await self._run_attempt(self.start_reason)
 
     async def _wait(self) -> None:
-        """Wait for a command, the end of the backoff, or the end of the lifetime."""
+        """Wait for a command, the end of the backoff, or the end of the lifetime.
+
+        A start that was asked for (behind an attempt that is ending, by a client that has left)
+        waits as long as the sandbox is frozen.
+        """
         spec, born = self.record.spec, self._born
 
         def called() -> bool:
-            return self.removed or self.suspending or self.start_reason is not None
+            starts = self.start_reason is not None and not self._clock.stopped
+            return self.removed or self.suspending or starts
 
         await self._clock.wait(
             self.change,
@@ -239,12 +253,15 @@ class Actor:
     async def _outcome(self, attempt: Attempt) -> Outcome:
         """Run it; for a full disk may have held up its start, not in a frozen sandbox, and not
         where it was ordered to end meanwhile."""
-        await self._clock.wait(
-            self.change, lambda: attempt.order is not None or not self._clock.stopped
-        )
-        if attempt.order is not None:
-            return Outcome(attempt.order.reason)
-        return await attempt.run(self._watch_expiry)
+        while True:
+            await self._clock.wait(
+                self.change, lambda: attempt.order is not None or not self._clock.stopped
+            )
+            if attempt.order is not None:
+                return Outcome(attempt.order.reason)
+            if self.record.phase is not Phase.PAUSED:
+                return await attempt.run(self._watch_expiry)
+            await self.recorder.insist(partial(record_resumption, self))
 
     def _new_attempt(self) -> Attempt:
         spec = self.record.spec

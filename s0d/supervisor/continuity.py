@@ -68,7 +68,11 @@ class Continuity:
         self.note_suspension()
 
     async def freeze(self) -> None:
-        """Let the attempt's processes stand still; one that is being started runs first."""
+        """Let the attempt's processes stand still; one that is being started runs first.
+
+        What has not begun to start waits for the clock, which stands still already: nothing that is
+        waited for here may wait for it.
+        """
         self._actor.change.notify()
         await self._actor.wait_launched()
         if self._actor.attempt is not None:
@@ -78,10 +82,10 @@ class Continuity:
 
     async def thaw(self) -> None:
         """Let them go on, in the phase that the session had."""
-        phase = self._actor.record.resumes_as
-        if self._actor.record.phase is Phase.PAUSED and phase is not None:
-            delay = self._actor.backoff_ms if phase is Phase.BACKOFF else None
-            self._tell(draft(ev.SESSION_RESUMED, phase=str(phase), delay_ms=delay))
+        try:
+            record_resumption(self._actor)
+        except JournalError as error:  # told before the next attempt, if not by what follows
+            self._actor.recorder.error = str(error)
         if self._actor.attempt is not None:
             await self._actor.attempt.thaw()
         self._actor.change.notify()
@@ -121,6 +125,16 @@ class Continuity:
             self._actor.recorder.record(told)
         except JournalError as error:
             self._actor.recorder.error = str(error)
+
+
+def record_resumption(actor: Actor) -> int:
+    """Give a frozen session back the phase that it had, once its sandbox goes on."""
+    record = actor.record
+    phase = record.resumes_as
+    if record.phase is not Phase.PAUSED or phase is None or actor.frozen:
+        return record.seq
+    delay = actor.backoff_ms if phase is Phase.BACKOFF else None
+    return actor.recorder.record(draft(ev.SESSION_RESUMED, phase=str(phase), delay_ms=delay))
 
 
 def record_recovery(actor: Actor) -> int:

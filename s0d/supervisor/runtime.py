@@ -64,6 +64,7 @@ class Runtime:
         self.state = state
         self.change = Change()
         self._users = 0
+        self._closing = False
         self._steps = steps
         self._lock = trio.Lock()
 
@@ -134,7 +135,10 @@ class Runtime:
         return await self._leave(states, State.ABSENT, step, lambda: False, then)
 
     async def close(self) -> None:
-        """Nothing is woken any more.  A transition under way is waited for, users are not."""
+        """Nothing is woken any more.  A transition under way is waited for, users are not: one that
+        still waits for them does not begin."""
+        self._closing = True
+        self.change.notify()
         async with self._lock:
             self._enter(State.ENDING)
 
@@ -147,7 +151,9 @@ class Runtime:
         then: Callable[[], Awaitable[None]],
     ) -> bool:
         async with self._lock:
-            await self.change.wait_for(lambda: not self._users)
+            await self.change.wait_for(lambda: self._closing or not self._users)
+            if self._closing:
+                self._enter(State.ENDING)
             if unless():
                 return False
             self._steps.check_not_ending()

@@ -278,8 +278,12 @@ class Sandbox:
 
     async def freeze_sessions(self) -> None:
         self.clock.stop()
-        await self.execs.freeze()
-        await self._each(Session.freeze)
+        try:
+            await self.execs.freeze()
+            await self._each(Session.freeze)
+        except BaseException:  # a runtime that runs by a clock that does not would never end
+            await self.thaw_sessions()
+            raise
 
     async def thaw_sessions(self) -> None:
         self.clock.start()

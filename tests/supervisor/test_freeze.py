@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
@@ -37,7 +38,8 @@ async def running(host: FakeHost, **spec: Any) -> AsyncIterator[tuple[Session, M
 
 async def freeze(host: FakeHost, session: Session) -> None:
     host.clock.stop()
-    await session.freeze()
+    with trio.fail_after(1):
+        await session.freeze()
 
 
 async def thaw(host: FakeHost, session: Session) -> None:
@@ -151,6 +153,74 @@ async def test_an_end_during_the_freeze_is_followed_up_after_it(
         await thaw(host, session)
         await trio.sleep(2)
         assert len(host.launches) == 2
+
+
+async def replace(session: Session) -> None:
+    await session.create_attempt(replace_current=True)
+
+
+async def change(session: Session) -> None:
+    await session.update(msgspec.structs.replace(session.record.spec, env={"A": "b"}))
+
+
+async def start_again(session: Session) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.stop)
+        await session.wait_for(lambda s: s.phase is Phase.STOPPING)
+        nursery.start_soon(session.start)
+
+
+@pytest.mark.parametrize("ask", [replace, change, start_again])
+async def test_a_start_behind_an_end_waits_for_the_thaw(
+    ask: Callable[[Session], Awaitable[None]], host: FakeHost, autojump_clock: MockClock
+) -> None:
+    host.stubborn = 5
+    async with running(host) as (session, journal):
+        with trio.move_on_after(1):  # the client leaves
+            await ask(session)
+        await freeze(host, session)
+        assert session.phase is Phase.STOPPING
+        await trio.sleep(LONG)
+        assert (session.phase, len(host.launches)) == (Phase.PENDING, 1)
+        await thaw(host, session)
+        with trio.fail_after(1):
+            await session.wait_launched()
+        assert (session.phase, len(host.launches)) == (Phase.RUNNING, 2)
+        assert journal.records[-1].generation == 2
+        assert session.record.attempt is not None
+        assert session.record.attempt.generation == 2
+
+
+@pytest.mark.parametrize("end", [Session.stop, Session.delete])
+async def test_a_start_that_waits_for_the_thaw_can_be_taken_back(
+    end: Callable[[Session], Awaitable[None]], host: FakeHost, autojump_clock: MockClock
+) -> None:
+    host.stubborn = 5
+    async with running(host) as (session, _):
+        with trio.move_on_after(1):
+            await replace(session)
+        await freeze(host, session)
+        await trio.sleep(LONG)
+        with trio.fail_after(1):
+            await end(session)
+        await thaw(host, session)
+        await trio.sleep(LONG)
+        assert len(host.launches) == 1
+
+
+async def test_a_runtime_that_goes_away_takes_a_start_that_waits_along(
+    host: FakeHost, autojump_clock: MockClock
+) -> None:
+    host.stubborn = 5
+    async with running(host) as (session, _):
+        with trio.move_on_after(1):
+            await replace(session)
+        await freeze(host, session)
+        await trio.sleep(LONG)
+        with trio.fail_after(1):
+            await session.suspend()
+            await session.wait_parted()
+        assert (session.phase, len(host.launches)) == (Phase.SUSPENDED, 1)
 
 
 async def test_a_frozen_one_can_be_stopped(host: FakeHost, autojump_clock: MockClock) -> None:

@@ -20,6 +20,7 @@ from s0d.journal import RealDisk, Syncer
 from s0d.model.errors import InvalidRequest, SandboxConflict, Unavailable
 from s0d.model.sandbox import SandboxConfig, SandboxRecord
 from s0d.model.session import Phase
+from s0d.process.proc_tree import ProcTree
 from s0d.supervisor import open_supervisor, registry, roots
 from s0d.supervisor.clock import RuntimeClock
 from s0d.supervisor.exec import buffered
@@ -28,7 +29,7 @@ from s0d.supervisor.launch import Launch
 from s0d.supervisor.place import Place, empty_trash, make, remove
 from s0d.supervisor.sandbox import Sandbox
 from s0d.supervisor.store import Store, remove_tree
-from tests.support.sessions import PATIENCE, spec_of
+from tests.support.sessions import PATIENCE, output_of, reach, shell, spec_of
 
 ORDINARY = 65534
 
@@ -142,6 +143,49 @@ async def test_a_command_stands_still_in_a_frozen_sandbox(tmp_path: Path) -> Non
                 await sandbox.resume()
                 assert not stopped()
                 done.set()
+
+
+async def test_a_replacement_under_way_holds_up_no_freeze(tmp_path: Path) -> None:
+    script = "trap 'while [ ! -e go ]; do sleep 0.01; done; exit 0' TERM; sleep 1000 & wait"
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        go = Path(sandbox.root, "go")
+        session, _ = await sandbox.create(shell(f"echo ready; {script}"))
+        with trio.fail_after(PATIENCE):
+            with session.attach() as cursor:
+                while (block := await cursor.read()) and b"ready" not in output_of(block.records):
+                    pass
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(session.create_attempt, replace_current=True))
+                await session.wait_for(lambda s: s.phase is Phase.STOPPING)
+                nursery.cancel_scope.cancel()  # the client leaves
+            await sandbox.pause(memory=True)
+            assert sandbox.status == "paused"
+            go.touch()
+            await session.wait_for(lambda s: s.phase is Phase.PENDING)
+            await sandbox.resume()
+            await reach(session, Phase.RUNNING)
+            assert session.record.attempt is not None
+            assert session.record.attempt.number == 2
+            await supervisor.registry.delete(sandbox)
+
+
+async def test_a_freeze_that_fails_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(tree: ProcTree) -> None:
+        raise OSError("refused")
+
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        session, _ = await sandbox.create(spec_of("sleep", "1000"))
+        monkeypatch.setattr(ProcTree, "freeze", refuse)
+        with pytest.raises(ExceptionGroup):
+            await sandbox.pause(memory=True)
+        assert (sandbox.status, sandbox.clock.stopped) == ("running", False)
+        with trio.fail_after(PATIENCE):
+            await session.create_attempt(replace_current=True)
+        assert session.phase is Phase.RUNNING
 
 
 # -- the end ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
@@ -124,6 +125,25 @@ async def test_what_must_not_be_woken(steps: Steps, autojump_clock: trio.testing
     for act in (runtime.resume, runtime.freeze, runtime.end):
         with pytest.raises(SandboxConflict, match="deleted"):
             await act()
+
+
+async def test_its_end_waits_for_no_transition_that_waits_for_users(
+    steps: Steps, autojump_clock: trio.testing.MockClock
+) -> None:
+    runtime = Runtime(steps)
+    steps.ended = True
+
+    async def pause(leave: Callable[[], Awaitable[bool]]) -> None:
+        with pytest.raises(SandboxConflict, match="deleted"):
+            await leave()
+
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery, runtime.awake():
+            nursery.start_soon(pause, runtime.freeze)
+            nursery.start_soon(pause, runtime.end)
+            await trio.testing.wait_all_tasks_blocked()
+            await runtime.close()
+    assert (steps.done, runtime.state) == ([], State.ENDING)
 
 
 async def test_quiet_that_ends_at_the_last_moment_freezes_nothing(

@@ -82,6 +82,31 @@ async def test_one_that_cannot_start_does_not_start_while_frozen(
         assert session.phase is Phase.RUNNING
 
 
+@pytest.mark.parametrize("room", ["for both", "for the pause alone", "for neither"])
+async def test_one_that_is_about_to_start_when_it_is_frozen_starts_when_it_is_thawed(
+    room: str, host: FakeHost, autojump_clock: MockClock
+) -> None:
+    async with running(host) as (session, journal, _):
+        await stalled_start(session, journal, host)
+        host.clock.stop()
+        if room != "for neither":
+            journal.refuse = None
+        with trio.fail_after(LONG):
+            await session.freeze()
+        if room == "for the pause alone":
+            journal.refuse = JournalError("full")
+        await trio.sleep(LONG)
+        assert session.phase is (Phase.BACKOFF if room == "for neither" else Phase.PAUSED)
+        host.clock.start()
+        await session.thaw()
+        await trio.sleep(LONG)
+        assert len(host.launches) == (2 if room == "for both" else 1)
+        journal.refuse = None
+        await trio.sleep(LONG)
+        assert (len(host.launches), session.phase) == (2, Phase.RUNNING)
+        assert ("session.failed", "internal_error") not in journal.told()
+
+
 @pytest.mark.parametrize("stall", [stalled_start, stalled_output])
 async def test_its_runtime_goes_away_without_the_disk(
     stall: Callable[..., Awaitable[None]], host: FakeHost, autojump_clock: MockClock

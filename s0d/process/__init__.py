@@ -31,6 +31,7 @@ module             holds
 `cgroup_tree`      the tree as a cgroup
 `cgroup`           cgroup files, limits, the daemon's own part of the hierarchy
 `proc_tree`        the tree as found in /proc; `attribution`, `scanner`, `proc` serve it
+`leader`           a leader that outlives its tree
 `detect`           which of the two this machine allows, and what is missing
 `rlimits`          resource limits of a child at the gate
 `patience`         ending processes while descriptors are short

@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import trio
 from msgspec import UNSET
@@ -21,6 +22,7 @@ from s0d.process.detect import CgroupHome, Ownership, detect
 from s0d.process.environment import attempt_environment
 from s0d.process.errors import LimitUnavailable, SpawnError, SpawnErrorKind
 from s0d.process.input import InputWriter
+from s0d.process.leader import end_stray
 from s0d.process.output import OutputPump, drain
 from s0d.process.proc import boot_id
 from s0d.process.proc_tree import ProcTree, record_of
@@ -119,7 +121,7 @@ class ProcessHost:
                 _remove(cgroup)
             raise
         tree: Tree = cgroup or ProcTree(record_of(process, plan.attempt_id), self._scanner)
-        return ProcessLaunch(process, tree, plan.stop_signal, self.bounds.input_queue)
+        return ProcessLaunch(process, tree, plan, self.bounds.input_queue)
 
     def _make_cgroup(self, plan: LaunchPlan) -> CgroupTree | None:
         if self._home is None:
@@ -176,10 +178,10 @@ class ProcessHost:
 class ProcessLaunch:
     """A started process with its tree and plumbing (see `launch.Launch`)."""
 
-    def __init__(self, process: Process, tree: Tree, stop_signal: int, input_queue: int) -> None:
+    def __init__(self, process: Process, tree: Tree, plan: LaunchPlan, input_queue: int) -> None:
         self._process = process
         self._tree = tree
-        self._stop_signal = stop_signal
+        self._plan = plan
         self.outputs = _outputs(process)
         self.input = _input(process, self.outputs, input_queue)
 
@@ -217,9 +219,25 @@ class ProcessLaunch:
         self, grace: float, signum: int | None = None, told: Callable[[], None] = nothing
     ) -> EndReport:
         if signum is not None:
-            return await self._tree.end(grace, signum=signum, told=told)
-        terminal = self._process.terminal
-        return await self._tree.end(grace, terminal=terminal, signum=self._stop_signal, told=told)
+            report = await self._tree.end(grace, signum=signum, told=told)
+        else:
+            report = await self._tree.end(
+                grace, terminal=self._process.terminal, signum=self._plan.stop_signal, told=told
+            )
+        return report if report.survivors else await self._with_leader(report)
+
+    async def _with_leader(self, report: EndReport) -> EndReport:
+        stray = await end_stray(self._process, self._plan.attempt_id)
+        if stray is None:
+            return report
+        log.error(
+            "process %d, a leader outside of its own tree, had to be ended by itself",
+            self.pid,
+            extra={"session_id": self._plan.session_id, "attempt_id": self._plan.attempt_id},
+        )
+        processes = report.processes + stray.processes
+        resident = report.resident_bytes + stray.resident_bytes
+        return replace(stray, processes=processes, resident_bytes=resident)
 
     async def usage(self) -> Usage:
         if isinstance(self._tree, ProcTree):
@@ -233,6 +251,7 @@ class ProcessLaunch:
 
     async def wait_empty(self) -> None:
         await self._tree.wait_empty()
+        await self._process.wait()
 
     def close(self) -> None:
         _remove(self._tree)

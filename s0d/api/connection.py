@@ -35,7 +35,7 @@ from hypercorn.utils import parse_socket_addr
 from .auth import Peer
 from .config import ApiConfig
 from .http2 import H2Protocol
-from .workarounds import H11Protocol, TaskGroup
+from .workarounds import CUT, H11Protocol, TaskGroup
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,10 @@ class Connection:
         return max(0.0, trio.current_time() - self._sending_since)
 
     def abort(self) -> None:
-        """Close the socket under whatever uses it: also ends a write that is shielded."""
+        """Close the socket under whatever uses it: also ends a write that is shielded.
+
+        The application has it, too (`CUT`).
+        """
         self._socket.socket.close()
         self._reading.cancel()
 
@@ -146,7 +149,7 @@ class Connection:
                 self._hypercorn,
                 self._context,
                 group,
-                HypercornState({"peer": self._peer}),
+                HypercornState({"peer": self._peer, CUT: self.abort}),
                 isinstance(self._stream, trio.SSLStream),
                 client,
                 server,

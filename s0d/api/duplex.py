@@ -14,12 +14,14 @@ from s0d.wire.requests import decode
 
 from .errors import RequestTimeout, RequestTooLarge
 from .streams import BATCH, Streams, binary_frame
-from .workarounds import FRAMES, Frames
+from .workarounds import CUT, FRAMES, Frames
 
 NORMAL, GOING_AWAY, POLICY = 1000, 1001, 1008
 
 _ROOM_WITHIN: Final = 30.0
 """Seconds that input waits for a program that does not read; then it is refused and said to be."""
+_LAST_WITHIN: Final = 10.0
+"""Seconds that a client has to take the last frame of what is not there any more."""
 _FIRST_LOOK, _LONGEST_LOOK = 0.005, 0.1
 
 
@@ -48,7 +50,9 @@ class Duplex:
     def __init__(self, websocket: Websocket, streams: Streams) -> None:
         self._websocket = websocket
         self._streams = streams
-        self._framed = FRAMES in cast(dict[str, Any], websocket.scope).get("extensions", {})
+        scope = cast(dict[str, Any], websocket.scope)
+        self._framed = FRAMES in scope.get("extensions", {})
+        self._cut: Callable[[], None] = scope.get("state", {}).get(CUT, _nothing)
 
     # -- to the client -------------------------------------------------------------------------
 
@@ -66,6 +70,10 @@ class Duplex:
             for piece in pieces:
                 await self._websocket.send(bytes(piece))
 
+    def cut(self) -> None:
+        """End the connection under whatever is being sent, which is done then, whoever reads."""
+        self._cut()
+
     async def close(self, last: bytes | None, code: int = NORMAL) -> None:
         """Close, after `last` where there is something left to say."""
         if last is not None:
@@ -75,7 +83,16 @@ class Duplex:
     async def end(self, reason: Reason | None) -> None:
         """Close for a reason; for none where the client has left."""
         code = GOING_AWAY if reason is Reason.SHUTDOWN else NORMAL
-        await self.close(None if reason is None else frame("ENDED", reason=reason), code)
+        last = None if reason is None else frame("ENDED", reason=reason)
+        async with trio.open_nursery() as nursery:
+            if reason is Reason.DELETED:  # nothing is left that a slow client could come back to
+                nursery.start_soon(self._cut_late)
+            await self.close(last, code)
+            nursery.cancel_scope.cancel()
+
+    async def _cut_late(self) -> None:
+        await trio.sleep(_LAST_WITHIN)
+        self.cut()
 
     async def refuse(self, error: S0dError) -> None:
         """Close: the start was refused."""
@@ -160,6 +177,10 @@ class Patience:
                 return
             await trio.sleep(delay)
             delay = min(2 * delay, _LONGEST_LOOK)
+
+
+def _nothing() -> None:
+    """Where the server does not let its connections be cut."""
 
 
 def _parse_start(message: str | bytes, type: type[S]) -> S:

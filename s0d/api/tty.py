@@ -10,7 +10,7 @@ from s0d.model.signals import parse_signal
 from s0d.process.errors import InputClosed, InputFull, InputRefused
 from s0d.process.pty import TerminalSize
 from s0d.process.status import ExitStatus
-from s0d.supervisor.exec import attended
+from s0d.supervisor.exec import UNREAD_WITHIN, attended
 from s0d.supervisor.launch import Launch
 from s0d.wire.attach import Reason, accepted, ended_by_itself, frame
 from s0d.wire.exec import TTYStart
@@ -32,10 +32,10 @@ async def attend(call: Call, websocket: Websocket) -> None:
         status = await call.sandbox.execs.run(start.spec(), terminal.use)
     except S0dError as error:
         return await duplex.refuse(error)
-    if status is None:
-        return await duplex.end(terminal.reason)
     if call.sandbox.deleting:
         return await duplex.end(Reason.DELETED)
+    if status is None:
+        return await duplex.end(terminal.reason)
     exit = exit_info(status.exit_code, status.signal)
     return await duplex.close(ended_by_itself(exit, terminal.status))
 
@@ -56,14 +56,24 @@ class _Terminal:
         self._launch = launch
         size = self._spec.io.terminal
         assert size
-        await self._duplex.tell(
-            accepted(None, replayed=0, dropped=False, cols=size.cols, rows=size.rows, seq=0)
-        )
-        await self._duplex.tell(frame("LIVE", seq=0))
-        status = await attended(launch, self._duplex.output, self._attend)
+        status: ExitStatus | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._cut_late, unwanted)
+            await self._duplex.tell(
+                accepted(None, replayed=0, dropped=False, cols=size.cols, rows=size.rows, seq=0)
+            )
+            await self._duplex.tell(frame("LIVE", seq=0))
+            status = await attended(launch, self._duplex.output, self._attend, unwanted)
+            nursery.cancel_scope.cancel()
         if unwanted.is_set():
             self.status = Status.KILLED
         return status
+
+    async def _cut_late(self, unwanted: trio.Event) -> None:
+        """The runtime's end is held up by no client that does not read."""
+        await unwanted.wait()
+        await trio.sleep(UNREAD_WITHIN)
+        self._duplex.cut()
 
     async def _attend(self) -> None:
         async with trio.open_nursery() as nursery:

@@ -80,6 +80,9 @@ from s0d.wire.problem import CONTENT_TYPE, expects_problem, problem
 FRAMES = "s0d.websocket.frames"
 """The ASGI extension by which `WSStream` takes whole frames: many messages in one write."""
 
+CUT = "cut"
+"""The key of a connection's state by which the application ends it, also amid a write (4)."""
+
 MAX_JOINED = 64 << 10
 """Bytes of a body that are copied to go out with their head; more go out by themselves."""
 

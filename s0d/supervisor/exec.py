@@ -33,6 +33,9 @@ MAX_OUTPUT: Final = 1 << 20
 GRACE: Final = 1.0
 """Seconds that a command's leftovers have, once it has ended by itself, to end too."""
 
+UNREAD_WITHIN: Final = 2.0
+"""Seconds that a client has to take the rest of the output, once the runtime goes away."""
+
 # What the caller can do nothing about.
 _OURS: Final = frozenset(
     {
@@ -275,15 +278,24 @@ async def attended(
     launch: Launch,
     emit: Callable[[list[bytes]], Awaitable[None]],
     attend: Callable[[], Awaitable[None]],
+    unwanted: trio.Event,
 ) -> ExitStatus | None:
     """Run it with its output going to `emit`; None where `attend` returned before its end.
 
-    The program waits for its client, as one on a terminal does.
+    The program waits for its client, as one on a terminal does.  The end of the runtime
+    (`unwanted`) does not: what has not been taken soon is dropped.
     """
     status: ExitStatus | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(launch.input.run)
         async with trio.open_nursery() as pumps:
+
+            async def give_up() -> None:
+                await unwanted.wait()
+                await trio.sleep(UNREAD_WITHIN)
+                pumps.cancel_scope.cancel()
+
+            nursery.start_soon(give_up)
             for pump in launch.outputs.values():
                 pumps.start_soon(pump.run, emit)
             try:

@@ -10,7 +10,9 @@ from trio.testing import MockClock
 
 from s0d.api.duplex import Duplex, Patience
 from s0d.api.streams import BATCH, Streams, binary_frame
+from s0d.api.workarounds import CUT
 from s0d.model.errors import InputBufferFull, SessionConflict
+from s0d.wire.attach import Reason
 
 
 class Full:
@@ -84,3 +86,25 @@ def test_a_binary_frame_is_one_of_the_rfc() -> None:
     assert binary_frame(b"ab") == b"\x82\x02ab"
     assert binary_frame(bytes(300))[:4] == b"\x82\x7e\x01\x2c"
     assert binary_frame(bytes(70_000))[:10] == b"\x82\x7f" + (70_000).to_bytes(8, "big")
+
+
+class StuckWebsocket:
+    """Its client does not read; what waits for that ends when the connection is cut."""
+
+    def __init__(self) -> None:
+        self._cut = trio.Event()
+        self.scope = {"state": {CUT: self._cut.set}}
+
+    async def send(self, _: Any) -> None:
+        with trio.CancelScope(shield=True):
+            await self._cut.wait()
+
+    async def close(self, code: int, reason: str) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_what_is_gone_waits_for_no_client(autojump_clock: MockClock) -> None:
+    websocket: Any = StuckWebsocket()
+    began = trio.current_time()
+    await Duplex(websocket, Streams()).end(Reason.DELETED)
+    assert trio.current_time() - began == pytest.approx(10)

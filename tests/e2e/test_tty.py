@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -166,6 +166,60 @@ async def test_a_shutdown_ends_it(daemon: Daemon, mark: str) -> None:
         frames = await attached.rest()
         assert frames == [{"type": "ENDED", "reason": "SHUTDOWN"}, Closed(1001, "")]
     assert processes_with(f"MARK={mark}") == []
+
+
+async def fill(attached: Attached) -> None:
+    """Wait until the daemon waits for this client to read."""
+    waiting = 0
+    while (before := waiting) < 64 << 10 or waiting != attached.waiting():
+        await trio.sleep(0.05)
+        waiting = attached.waiting()
+        assert waiting >= before
+
+
+async def ping(attached: Attached) -> None:
+    """Ask for answers, which nobody reads, until the daemon takes no more questions."""
+    stuck = False
+    while not stuck:
+        with trio.move_on_after(0.5) as sending:
+            await attached.send({"type": "PING"})
+        stuck = sending.cancelled_caught
+
+
+@pytest.mark.parametrize(
+    ("end", "command", "stick"),
+    [
+        ("pause", "yes", fill),
+        ("pause", "sleep 1000", ping),
+        ("delete", "yes | head -c 9999999", fill),
+        ("hard_ttl", "yes", fill),
+    ],
+)
+async def test_a_client_that_does_not_read_holds_up_no_end(
+    shared_daemon: Daemon,
+    mark: str,
+    end: str,
+    command: str,
+    stick: Callable[[Attached], Awaitable[None]],
+) -> None:
+    sandbox = f"sbx-{mark}"
+    config = {"hard_ttl": 3} if end == "hard_ttl" else {}
+    named = Named(shared_daemon.socket, f"/v1/sandbox/{sandbox}")
+    await named.ask("POST", "/api/v1/sandboxes", {"id": sandbox, "config": config}, prefix="")
+    path = f"/api/v1/sandboxes/{sandbox}"
+    start = {"env": {"MARK": mark}}
+    async with terminal(named, "sh", "-c", f"stty raw; {command}", **start) as (attached, _):
+        await stick(attached)
+        if end == "pause":
+            assert (await named.ask("POST", f"{path}/pause", prefix="")).json["data"]["paused"]
+        elif end == "delete":
+            assert (await named.ask("DELETE", path, prefix="")).status == 202
+        else:
+            with trio.fail_after(PATIENCE):
+                while (await named.ask("GET", path, prefix="")).status == 200:  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+        assert processes_with(f"MARK={mark}") == []
+    await named.ask("DELETE", path, prefix="")
 
 
 async def test_a_pause_of_the_runtime_ends_it(daemon: Daemon) -> None:

@@ -21,9 +21,9 @@ from s0d.model.errors import InvalidRequest, SandboxConflict, Unavailable
 from s0d.model.sandbox import SandboxConfig, SandboxRecord
 from s0d.model.session import Phase
 from s0d.process.proc_tree import ProcTree
-from s0d.supervisor import open_supervisor, registry, roots
+from s0d.supervisor import exec, open_supervisor, registry, roots
 from s0d.supervisor.clock import RuntimeClock
-from s0d.supervisor.exec import buffered
+from s0d.supervisor.exec import attended, buffered
 from s0d.supervisor.expiry import Expiry
 from s0d.supervisor.launch import Launch
 from s0d.supervisor.place import Place, empty_trash, make, remove
@@ -186,6 +186,31 @@ async def test_a_freeze_that_fails_is_taken_back(
         with trio.fail_after(PATIENCE):
             await session.create_attempt(replace_current=True)
         assert session.phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize("ends", ["before", "with it"])
+async def test_a_client_that_takes_no_output_holds_up_no_end_of_the_runtime(
+    ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec, "UNREAD_WITHIN", 0.1)
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        stuck = trio.Event()
+
+        async def emit(_: list[bytes]) -> None:
+            stuck.set()
+            await trio.sleep_forever()
+
+        async def use(launch: Launch, unwanted: trio.Event) -> None:
+            await attended(launch, emit, trio.sleep_forever, unwanted)
+
+        command = spec_of("yes") if ends == "with it" else spec_of("echo", "x")
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sandbox.execs.run, command, use)
+                await stuck.wait()
+                await sandbox.pause()
+        assert len(sandbox.execs) == 0
 
 
 # -- the end ---------------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import sys
+import termios
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -69,6 +72,12 @@ class Attached:
         """All binary frames so far."""
         self.controls: list[dict[str, Any]] = []
         """All control frames so far."""
+
+    def waiting(self) -> int:
+        """Bytes that have arrived and were not read."""
+        descriptor = self._connection.stream.socket.fileno()
+        size = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+        return int.from_bytes(size, sys.byteorder)
 
     async def send(self, message: Mapping[str, Any] | bytes | str) -> None:
         """A control message, or terminal bytes."""

@@ -1,6 +1,7 @@
 """What a journal's directory holds: its mark, its segments in order, other files. Read-only."""
 
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from s0d.journal import layout
 from s0d.journal.disk import Disk
@@ -14,7 +15,7 @@ TORN_SUFFIX = ".torn"
 BAD_SUFFIX = ".bad"
 ASIDE_SUFFIXES = (TORN_SUFFIX, BAD_SUFFIX)
 KEPT_SUFFIX = ".kept"
-"""What an operator's repair has set aside: never removed but with the session."""
+"""What was set aside for an operator: never removed but with the session."""
 UNFINISHED = layout.SUFFIX + NEW_SUFFIX
 
 
@@ -77,6 +78,13 @@ def read_contents(
 def is_set_aside(name: str) -> bool:
     """Whether a file in a journal's directory is what recovery or a repair has kept of damage."""
     return name.endswith((*ASIDE_SUFFIXES, KEPT_SUFFIX))
+
+
+def kept_name(disk: Disk, directory: int, name: str) -> str:
+    """A name that is free, under which the file ``name`` is kept."""
+    there = set(disk.listdir(directory))
+    numbered = (f"{name}.{n}{KEPT_SUFFIX}" for n in count(2))
+    return next(kept for kept in chain([name + KEPT_SUFFIX], numbered) if kept not in there)
 
 
 def _is_own(name: str) -> bool:

@@ -14,9 +14,9 @@ from s0d.journal import layout
 from s0d.journal.contents import (
     ASIDE_SUFFIXES,
     BAD_SUFFIX,
-    KEPT_SUFFIX,
     TORN_SUFFIX,
     Contents,
+    kept_name,
     read_contents,
 )
 from s0d.journal.disk import Disk, opened, read_fully, write_fully
@@ -118,8 +118,10 @@ def _put_end_in_order(
         disk.unlink(directory, one.segment.name)
     while loaded and loaded[-1].segment.unreadable is not None:
         newest = loaded.pop()
-        if newest.file_size < layout.HEADER_SIZE:
-            disk.unlink(directory, newest.segment.name)  # creating it was cut short
+        if newest.file_size < layout.HEADER_SIZE:  # creating it was cut short
+            # The only one's name says how far retention had gone: whoever writes takes it over.
+            if loaded:
+                disk.unlink(directory, newest.segment.name)
         else:
             _set_aside(disk, directory, newest, report)
     if loaded and loaded[-1].damage and loaded[-1].segment.count == 0:
@@ -148,7 +150,7 @@ def _set_aside(disk: Disk, directory: int, newest: Loaded, report: RecoveryRepor
     reason = newest.segment.unreadable or newest.reason
     report.damage.append(Damage(name, 0, 0, -1, reason))
     if reason.startswith(layout.OTHER_VERSION):  # a later program can read it
-        disk.rename(directory, name, name + KEPT_SUFFIX)
+        disk.rename(directory, name, kept_name(disk, directory, name))
         return
     _make_room_aside(disk, directory)
     disk.rename(directory, name, name + BAD_SUFFIX)

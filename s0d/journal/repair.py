@@ -5,10 +5,9 @@ here everything that leaves the journal stays beside it under a name that ends i
 """
 
 import os
-from itertools import chain, count
 
 from s0d.journal import layout
-from s0d.journal.contents import KEPT_SUFFIX, read_contents
+from s0d.journal.contents import kept_name, read_contents
 from s0d.journal.disk import Disk, RealDisk, opened, opened_directory, read_fully, write_fully
 from s0d.journal.inspect import records, verify
 from s0d.journal.journal import Journal
@@ -103,7 +102,7 @@ class _Repair:
         with opened(self._disk, self._directory, name, os.O_RDWR) as fd:
             torn = read_fully(self._disk, fd, one.file_size - at, at)
             if torn.strip(b"\0"):
-                kept = self._free_name(f"{name}.{at}")
+                kept = self._kept_name(f"{name}.{at}")
                 self._write(kept, torn)
                 self.done.append((name, f"{len(torn)} bytes cut off, kept in {kept}"))
             else:
@@ -120,9 +119,12 @@ class _Repair:
         self.done.append((segment.name, "footer rebuilt"))
 
     def _rename(self, name: str, why: str) -> None:
-        kept = self._free_name(name)
+        kept = self._kept_name(name)
         self._disk.rename(self._directory, name, kept)
         self.done.append((name, f"{why}; set aside as {kept}"))
+
+    def _kept_name(self, name: str) -> str:
+        return kept_name(self._disk, self._directory, name)
 
     def _write(self, name: str, data: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -130,11 +132,6 @@ class _Repair:
             write_fully(self._disk, fd, data, 0)
             self._disk.fsync(fd)
         self._disk.fsync(self._directory)
-
-    def _free_name(self, name: str) -> str:
-        there = set(self._disk.listdir(self._directory))
-        numbered = (f"{name}.{n}{KEPT_SUFFIX}" for n in count(2))
-        return next(kept for kept in chain([name + KEPT_SUFFIX], numbered) if kept not in there)
 
 
 def _nothing_in(newest: Loaded) -> bool:

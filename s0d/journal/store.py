@@ -302,7 +302,6 @@ class Store:
             self._install(writer)
             writer.keep_room()
         else:  # nobody writes; the one who does will start it anew
-            self.durability.wrote(writer.segment, writer.file, self.durability.latest)
             writer.file.release()
             self.segments.append(writer.segment)
 

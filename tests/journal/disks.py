@@ -54,12 +54,32 @@ class Failpoint:
         return True
 
 
+@dataclass
+class Trap:
+    """At the operation with the number ``place``, whatever it is, the process ends, or the disk
+    fails with ``error``; ``after``: once it has been done."""
+
+    place: int
+    after: bool = False
+    error: int | None = None
+
+    def springs(self) -> bool:
+        self.place -= 1
+        return self.place == -1
+
+    def spring(self, operation: str) -> None:
+        if self.error is None:
+            raise Stopped(operation)
+        raise OSError(self.error, os.strerror(self.error))
+
+
 class FailDisk:
     """Another disk with failpoints beside each operation, and a record of all operations."""
 
     def __init__(self, inner: Disk | None = None) -> None:
         self.inner = inner or RealDisk()
         self.points: list[Failpoint] = []
+        self.trap: Trap | None = None
         self.before: Callable[[], None] | None = None
         """Called before each operation that takes something back."""
         self.calls: list[tuple[str, str]] = []
@@ -77,6 +97,13 @@ class FailDisk:
         self.calls.append((operation, name))
         if self.before is not None and operation in ("ftruncate", "unlink"):
             self.before()
+        if self.trap is not None and self.trap.springs():
+            if self.trap.after:
+                call()
+            if operation == "fdatasync" and self.trap.error and isinstance(self.inner, SimDisk):
+                self.inner.fail_syncs = 1  # as Linux fails it: what it was about is lost
+                call()
+            self.trap.spring(operation)
         for point in self.points:
             if point.matches(operation, name):
                 if point.stop and not point.after:
@@ -94,6 +121,9 @@ class FailDisk:
         name = self.names.get(fd, "?")
         self.calls.append((operation, name))
         data = b"".join(buffers)
+        if self.trap is not None and self.trap.springs():
+            call(data if self.trap.after else data[: len(data) // 2])
+            self.trap.spring(operation)
         for point in self.points:
             if not point.matches(operation, name):
                 continue

@@ -21,7 +21,7 @@ from s0d.journal import (
 )
 from s0d.journal.disk import opened, opened_directory
 from s0d.journal.rounds import SUSPECT_SUFFIX
-from tests.journal.disks import FailDisk, SimDisk, Stopped
+from tests.journal.disks import FailDisk, SimDisk, Stopped, Trap
 from tests.journal.tools import SESSION, Clock, contents, control, create, output, reopen, seqs
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE)
@@ -148,6 +148,58 @@ async def test_a_failed_append_never_comes_to_light(end: str, also: tuple[str, .
         assert all(record in written for record in found[2:])
         assert len(found) == 4 or end == "power_cut"
         journal.close()
+
+
+async def test_what_was_taken_back_is_not_mixed_with_what_takes_its_place() -> None:
+    """Frames of one size: some of the old ones, which had reached the disk, some of the new."""
+    for seed in range(400):
+        sim = SimDisk(seed)
+        disk = FailDisk(sim)
+        journal = create(PATH, disk, limits=SMALL)
+        journal.append([control(1), control(2)])
+        await journal.wait_durable()
+        disk.fail("writev", name=".seg", short=1_750)
+        disk.fail("writev", errno.EIO, name=".seg")
+        disk.before = sim.write_back
+        with pytest.raises(JournalError):
+            journal.append([output(700, 8)] * 4)
+        disk.points.clear()
+        disk.before = None
+        written = [journal.append([output(700, 9)]).records[0] for _ in range(6)]
+        sim.power_cut()
+        journal = reopen(PATH, FailDisk(sim), limits=SMALL)
+        found = [r for r in await contents(journal) if r.type != GAP]
+        assert all(record in written for record in found[2:])
+        journal.close()
+
+
+async def test_a_segment_is_gone_on_with_once_what_was_taken_back_is_settled(path: Path) -> None:
+    disk = FailDisk()
+    journal = create(path, disk)
+    journal.append([control(1)])
+    disk.fail("writev", name=".seg", short=150)
+    disk.fail("writev", errno.EIO, name=".seg")
+    with pytest.raises(JournalError):
+        journal.append([output(100), output(100)])
+    await journal.wait_durable()
+    assert not journal.store.segments[0].unsettled
+    journal.append([output(100)])
+    assert len(list(path.glob("*.seg"))) == 1
+    journal.close()
+
+
+async def test_where_nothing_was_written_nothing_is_taken_back() -> None:
+    """On a full disk the room that is kept for control records stays theirs."""
+    disk = FailDisk(SimDisk())
+    journal = create(PATH, disk)
+    journal.append([control(1)])
+    disk.fail("writev", errno.ENOSPC, name=".seg")
+    with pytest.raises(JournalError):
+        journal.append([output(100), output(100)])
+    assert disk.count("ftruncate", ".seg") == 0
+    assert journal.append([control(2)]).first == 2
+    assert len(journal.store.segments) == 1
+    journal.close()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -432,7 +484,7 @@ async def test_the_process_ends_at_each_operation(after: bool) -> None:
     for place in itertools.count():
         disk = FailDisk(sim := SimDisk(place))
         said: dict[int, bytes] = {}
-        stop_at(disk, place, after=after)
+        disk.trap = Trap(place, after=after)
         try:
             live(PATH, disk, said)
         except Stopped:
@@ -463,31 +515,6 @@ def live(path: str, disk: FailDisk, said: dict[int, bytes]) -> None:
     journal.close()
 
 
-def stop_at(disk: FailDisk, place: int, *, after: bool) -> None:
-    """End the process at the operation with this number, whatever it is."""
-    real = disk._do
-    left = [place]
-
-    def do(operation: str, name: str, call: object) -> object:
-        if left[0] == 0:
-            if after:
-                call()  # type: ignore[operator]
-            raise Stopped(operation)
-        left[0] -= 1
-        return real(operation, name, call)  # type: ignore[arg-type]
-
-    def data(operation: str, fd: int, buffers: list[bytes], call: object) -> int:
-        if left[0] == 0:
-            whole = b"".join(buffers)
-            call(whole if after else whole[: len(whole) // 2])  # type: ignore[operator]
-            raise Stopped(operation)
-        left[0] -= 1
-        return call(b"".join(buffers))  # type: ignore[operator, no-any-return]
-
-    disk._do = do  # type: ignore[method-assign, assignment]
-    disk._data = data  # type: ignore[method-assign, assignment]
-
-
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("operation", ["open", "writev", "unlink", "ftruncate", "fallocate"])
 async def test_an_error_at_each_mutation(operation: str, error: int) -> None:
@@ -509,7 +536,7 @@ def test_write_atomically_is_old_or_new_whatever_happens() -> None:
         disk = FailDisk(sim := SimDisk(seed))
         make_directory(disk, "/state/s")
         write_atomically(disk, "/state/s", "session.json", b"old" * 300)
-        stop_at(disk, seed % 9, after=seed % 2 == 0)
+        disk.trap = Trap(seed % 9, after=seed % 2 == 0)
         acknowledged = False
         try:
             write_atomically(disk, "/state/s", "session.json", b"new" * 500)

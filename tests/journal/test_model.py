@@ -8,6 +8,7 @@ what was written, or an explicit gap, never anything else.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import hypothesis.strategies as st
 import pytest
@@ -30,7 +31,7 @@ from s0d.journal import (
     Limits,
     Record,
 )
-from tests.journal.disks import FailDisk, SimDisk
+from tests.journal.disks import FailDisk, SimDisk, Stopped, Trap
 from tests.journal.tools import Clock, control, create, output, reopen
 
 PATH = "/journal"
@@ -47,6 +48,11 @@ entries = st.lists(
 )
 
 
+ends = st.sampled_from(["crash", "power_cut"])
+stops = st.builds(Trap, st.integers(0, 30), st.booleans())
+failures = st.builds(Trap, st.integers(0, 30), st.just(False), st.just(5))
+
+
 class JournalMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -58,6 +64,9 @@ class JournalMachine(RuleBasedStateMachine):
         self.clock = Clock()
         self.readers: list[tuple[Cursor, list[int]]] = []
         self.ever = 0
+        self.maybe: list[Entry] = []
+        self.maybe_first = 0
+        """Of an append that the end of the process interrupted: all of it may be there, or none."""
         self.removal_failed = False
         """The disk refused it: then ``max_bytes`` cannot hold, until the next one is asked for."""
 
@@ -103,11 +112,37 @@ class JournalMachine(RuleBasedStateMachine):
             self.disk.fail("ftruncate", 5, name=".seg")
             self.disk.fail("unlink", 5, name=".seg")
 
+    @rule(batch=entries, trap=stops, end=ends)
+    def the_process_ends_amid_an_append(self, batch: list[Entry], trap: Trap, end: str) -> None:
+        self.disk.points.clear()
+        self.disk.trap = replace(trap)
+        self.maybe_first = self.journal.latest + 1
+        try:
+            block = self.journal.append(batch)
+        except Stopped:
+            self.maybe = batch
+        else:
+            self.written.update((record.seq, record) for record in block.records)
+            self.ever = block.last
+        self.end(end, [])
+
     @rule()
     def sync(self) -> None:
         self.disk.points.clear()
         trio.run(self.journal.wait_durable)
         self.acknowledged = self.journal.latest
+
+    @rule()
+    def the_directory_cannot_be_synced(self) -> None:
+        self.disk.points.clear()
+        self.disk.fail("fsync", 5, name=PATH)
+        try:
+            trio.run(self.journal.wait_durable)
+        except JournalError:
+            pass
+        else:
+            self.acknowledged = self.journal.latest
+        self.disk.points.clear()
 
     @rule(failures=st.integers(1, 3))
     def sync_fails(self, failures: int) -> None:
@@ -189,22 +224,37 @@ class JournalMachine(RuleBasedStateMachine):
     def write_back(self) -> None:
         self.sim.write_back()
 
-    @rule()
-    def crash(self) -> None:
-        self.recover_from(self.sim.crash)
-        self.check_all(through=self.ever_written())
-
-    @rule()
-    def power_cut(self) -> None:
-        self.recover_from(self.sim.power_cut)
-        self.removed = min(self.removed, self.journal.earliest)
-        self.check_all(through=self.acknowledged)
-
-    def recover_from(self, end: object) -> None:
+    @rule(how=ends, interrupted=st.lists(st.tuples(stops | failures, ends), max_size=3))
+    def end(self, how: str, interrupted: list[tuple[Trap, str]]) -> None:
+        """The process or the machine ends, also amid the openings that follow."""
         self.disk.points.clear()
         self.readers.clear()
-        end()  # type: ignore[operator]
+        kept, retired = self.ever_written(), self.journal.earliest
+        for trap, following in [(None, how), *interrupted]:
+            if trap is not None:
+                self.open_interrupted(trap)
+            if following == "power_cut":
+                self.sim.power_cut()
+                self.removed = 0
+                kept = self.acknowledged
+            else:
+                self.sim.crash()
+        self.removal_failed = True  # it may have been interrupted; an opening removes nothing
         self.recover(unclean=True)
+        whole = all(following == "crash" for _, following in [(None, how), *interrupted])
+        self.check_all(through=kept, retired=retired, whole=whole)
+
+    def open_interrupted(self, trap: Trap) -> None:
+        disk = FailDisk(self.sim)
+        disk.trap = replace(trap)
+        try:
+            opened = reopen(PATH, disk, limits=self.limits, clock=self.clock)
+        except Stopped:
+            pass
+        except JournalError:
+            assert self.sim.descriptors == 0
+        else:  # its gap is acknowledged, as nobody has written it in this model
+            self.ever = max(self.ever, opened.latest)
 
     def recover(self, *, unclean: bool) -> None:
         assert self.sim.descriptors == 0
@@ -227,20 +277,35 @@ class JournalMachine(RuleBasedStateMachine):
             else:
                 assert record.seq == position + 1
                 # Also what a failed append has left behind never comes to light.
-                assert record == self.written.get(record.seq)
+                assert record == self.written.get(record.seq) or self._is_maybe(record)
             position = record.seq
         return position
 
-    def check_all(self, *, through: int) -> None:
-        """All up to ``through`` that is retained is there."""
+    def _is_maybe(self, record: Record) -> bool:
+        place = record.seq - self.maybe_first
+        if not 0 <= place < len(self.maybe):
+            return False
+        entry = self.maybe[place]
+        return (record.type, record.fields) == (entry.type, entry.fields)
+
+    def check_all(self, *, through: int, retired: int = 0, whole: bool = False) -> None:
+        """All up to ``through`` that is retained is there, and of an interrupted append all or
+        nothing (``whole``; a power cut may have made holes). What was ``retired``, below that
+        number, may be told as lost after a power cut."""
         records = trio.run(self.everything)
         self.check_records(records, max(0, self.journal.earliest - 1))
         found = {record.seq: record for record in records if record.type != GAP}
         for seq in self.written:
-            if self.journal.earliest <= seq <= through:
+            if max(self.journal.earliest, retired) <= seq <= through:
                 assert seq in found, f"{seq} is lost"
-        # What is lost will not come back.
+        maybe = [seq for seq in found if seq not in self.written]
+        expected = range(
+            max(self.maybe_first, self.journal.earliest), self.maybe_first + len(self.maybe)
+        )
+        assert not whole or maybe in ([], list(expected))
+        # What is lost will not come back, and what has come to light will stay.
         self.written = found
+        self.maybe = []
 
     async def everything(self) -> list[Record]:
         records: list[Record] = []

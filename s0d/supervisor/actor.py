@@ -78,7 +78,7 @@ class Actor:
         # Lifetimes count on Trio's clock; what passed before this start of the daemon, on the
         # wall clock, is never negative however that was set.
         age = max(0, time.time_ns() - record.created_at_ns) / 1e9
-        self._born = trio.current_time() - age
+        self._born = host.sleep.time() - age
 
     # -- what commands use -------------------------------------------------------------------
 

@@ -37,13 +37,13 @@ class Expiry:
         self._change = Change()
         self._departed = 0.0
         record = sandbox.record
-        self._created = _since(record.created_at_ns)
-        self._lease_end = _after(_since(record.renewed_at_ns), record.lease)
+        self._created = self._since(record.created_at_ns)
+        self._lease_end = _after(self._since(record.renewed_at_ns), record.lease)
         self._hard_end = _after(self._created, record.config.hard_ttl)
 
     def renew(self) -> None:
         """The lease begins anew."""
-        self._lease_end = _after(trio.current_time(), self._sandbox.record.lease)
+        self._lease_end = _after(self._sandbox.sleep.time(), self._sandbox.record.lease)
         self._change.notify()
 
     def reconfigure(self) -> None:
@@ -62,6 +62,10 @@ class Expiry:
         """A client has left: quiet counts from here."""
         self._departed = self._sandbox.clock.time()
         self._change.notify()
+
+    def _since(self, time_ns: int) -> float:
+        """A wall-clock time of the past, on Trio's clock."""
+        return self._sandbox.sleep.time() - max(0, time.time_ns() - time_ns) / 1e9
 
     async def run(self) -> None:
         """Pause, suspend and expire the sandbox when it is time."""
@@ -122,11 +126,6 @@ class Expiry:
             return math.inf
         since = max([self._departed, *(session.last_activity for session in sessions)])
         return sandbox.clock.deadline(since + quiet)
-
-
-def _since(time_ns: int) -> float:
-    """A wall-clock time of the past, on Trio's clock."""
-    return trio.current_time() - max(0, time.time_ns() - time_ns) / 1e9
 
 
 def _after(begin: float, seconds: int) -> float:

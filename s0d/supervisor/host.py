@@ -37,6 +37,7 @@ from s0d.process.tree import EndReport, Tree, Usage, nothing
 from .bounds import Bounds
 from .counts import Counts
 from .launch import LaunchPlan
+from .sleep import MachineSleep
 
 log = logging.getLogger("s0d.host")
 
@@ -89,6 +90,7 @@ class ProcessHost:
         self.bounds = Bounds() if bounds is None else bounds
         self.boot_id = boot_id()
         self.counts = Counts()
+        self.sleep = MachineSleep()
         self._spawner = spawner
         self._environment = dict(environment)
         self._home = home

@@ -20,6 +20,7 @@ from s0d.process.tree import EndReport, Usage, nothing
 from .bounds import Bounds
 from .clock import RuntimeClock
 from .counts import Counts
+from .sleep import MachineSleep
 
 Emit = Callable[[list[bytes]], Awaitable[None]]
 
@@ -130,6 +131,11 @@ class Host(Protocol):
     @property
     def clock(self) -> RuntimeClock:
         """Stands still while the sandbox is frozen."""
+        ...
+
+    @property
+    def sleep(self) -> MachineSleep:
+        """Of the machine; a time that goes on meanwhile begins by its clock."""
         ...
 
     @property

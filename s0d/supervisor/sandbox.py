@@ -38,6 +38,7 @@ from .store import Store
 
 log = logging.getLogger("s0d.sandbox")
 
+from .sleep import MachineSleep
 
 class Sandbox:
     """One sandbox; its tasks run in the nursery that it is given, which is its own.
@@ -115,6 +116,10 @@ class Sandbox:
     @property
     def bounds(self) -> Bounds:
         return self._host.bounds
+
+    @property
+    def sleep(self) -> MachineSleep:
+        return self._host.sleep
 
     def storage_grew(self) -> None:
         self._storage.grew()

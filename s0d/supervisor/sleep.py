@@ -60,22 +60,34 @@ def slept() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-async def watch_sleep(tell: Callable[[float], None]) -> None:
-    """Call `tell` with the seconds slept, each time that the machine wakes."""
-    try:
-        with closing(ClockChanges()) as changes:
-            await _watch(changes.wait, tell)
-    except OSError as error:
-        log.info("looking every %g s whether the machine has slept: %s", _LOOK, error)
-        await _watch(partial(trio.sleep, _LOOK), tell)
+class MachineSleep:
+    """How long the machine has slept, as far as it has been told (`watch`)."""
 
+    def __init__(self) -> None:
+        self._told = slept()
 
-async def _watch(wait: Callable[[], Awaitable[None]], tell: Callable[[float], None]) -> None:
-    before = slept()
-    while True:
-        await wait()
-        now = slept()
-        if now - before >= _LEAST:
-            log.info("the machine has slept for %.0f s", now - before)
-            tell(now - before)
-            before = now
+    def time(self) -> float:
+        """Now on Trio's clock, for a time that begins now: sleep that has not been told yet, and
+        will be, was before it."""
+        return trio.current_time() + slept() - self._told
+
+    async def watch(self, tell: Callable[[float], None]) -> None:
+        """Call `tell` with the seconds slept, each time that the machine wakes."""
+        try:
+            with closing(ClockChanges()) as changes:
+                await self._watch(changes.wait, tell)
+        except OSError as error:
+            log.info("looking every %g s whether the machine has slept: %s", _LOOK, error)
+            await self._watch(partial(trio.sleep, _LOOK), tell)
+
+    async def _watch(
+        self, wait: Callable[[], Awaitable[None]], tell: Callable[[float], None]
+    ) -> None:
+        while True:
+            await wait()
+            now = slept()
+            new = now - self._told
+            if new >= _LEAST:
+                log.info("the machine has slept for %.0f s", new)
+                self._told = now
+                tell(new)

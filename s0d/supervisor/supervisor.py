@@ -25,7 +25,6 @@ from .lock import locked
 from .place import Place, take_ownership
 from .registry import Registry
 from .sandbox import Sandbox
-from .sleep import watch_sleep
 from .target import find_target
 
 
@@ -205,7 +204,7 @@ async def _start(
     )
     record = await trio.to_thread.run_sync(partial(_take_default, place, options))
     supervisor.registry = Registry(place, nursery, record.id)
-    nursery.start_soon(watch_sleep, supervisor.registry.slept)
+    nursery.start_soon(host.sleep.watch, supervisor.registry.slept)
     await supervisor.registry.open(record)
 
 

@@ -28,6 +28,7 @@ from s0d.supervisor.expiry import Expiry
 from s0d.supervisor.launch import Launch
 from s0d.supervisor.place import Place, empty_trash, make, remove
 from s0d.supervisor.sandbox import Sandbox
+from s0d.supervisor.sleep import MachineSleep
 from s0d.supervisor.store import Store, remove_tree
 from tests.support.sessions import PATIENCE, output_of, reach, shell, spec_of
 
@@ -330,6 +331,7 @@ async def test_a_wall_clock_that_jumps_moves_no_limit(
         record=record,
         pause=pause,
         clock=RuntimeClock(),
+        sleep=MachineSleep(),
         runtime=SimpleNamespace(state=None),
         id="x",
     )

@@ -15,7 +15,7 @@ from s0d.model.session import Phase
 from s0d.supervisor import open_supervisor, sleep
 from s0d.supervisor.sandbox import Sandbox
 from s0d.supervisor.session import Session
-from s0d.supervisor.sleep import ClockChanges, watch_sleep
+from s0d.supervisor.sleep import ClockChanges, MachineSleep
 from s0d.supervisor.supervisor import Supervisor
 from tests.support.fakes import FakeHost, make_session
 from tests.support.sessions import PATIENCE, spec_of
@@ -59,7 +59,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 async def test_each_wake_is_told_once_with_what_was_slept(machine: Machine) -> None:
     told: list[float] = []
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch_sleep, told.append)
+        nursery.start_soon(MachineSleep().watch, told.append)
         await trio.testing.wait_all_tasks_blocked()
         for seconds in (60.0, 0.0, 0.00002, 7.0):  # in between the wall clock was set
             machine.sleeps(seconds)
@@ -74,7 +74,7 @@ async def test_where_the_kernel_does_not_tell_it_is_looked_at(
     machine.fails = OSError(errno.EINVAL, "no such thing")
     told: list[float] = []
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch_sleep, told.append)
+        nursery.start_soon(MachineSleep().watch, told.append)
         await trio.testing.wait_all_tasks_blocked()
         machine.asleep += 100
         await trio.sleep(30)
@@ -143,6 +143,32 @@ async def test_a_renewed_lease_begins_at_the_renewal(tmp_path: Path, machine: Ma
             await trio.testing.wait_all_tasks_blocked()
             await leased.refresh()
         assert not leased.record.paused
+
+
+async def test_a_life_that_began_after_the_sleep_is_not_charged_with_it(
+    tmp_path: Path, machine: Machine
+) -> None:
+    """Which may not have been noticed yet."""
+    lifecycle = {"max_lifetime_seconds": 3600}
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        await trio.testing.wait_all_tasks_blocked()
+        leased = await supervisor.registry.create(config=SandboxConfig(ttl=3600))
+        machine.asleep += 3000
+        await leased.refresh()
+        young, _ = await supervisor.registry.default.create(
+            spec_of("sleep", "1000", lifecycle=lifecycle)
+        )
+        limited = await supervisor.registry.create(config=SandboxConfig(hard_ttl=3600))
+        machine.sleeps(3000)
+        await trio.testing.wait_all_tasks_blocked()
+        assert young.phase is Phase.RUNNING
+        assert not leased.record.paused
+        assert limited.id in supervisor.registry.table
+        machine.sleeps(601)
+        with trio.fail_after(PATIENCE):
+            await young.wait_for(lambda session: session.phase is Phase.STOPPED)
+            await leased.runtime.change.wait_for(lambda: leased.record.paused)
+        await gone(supervisor, limited)
 
 
 async def test_backoff_waits_as_long_as_the_machine_runs(autojump_clock: MockClock) -> None:

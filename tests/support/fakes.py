@@ -26,6 +26,7 @@ from s0d.supervisor.counts import Counts
 from s0d.supervisor.launch import LaunchPlan
 from s0d.supervisor.recorder import first_entry
 from s0d.supervisor.session import Session
+from s0d.supervisor.sleep import MachineSleep
 
 Emit = Callable[[list[bytes]], Awaitable[None]]
 
@@ -217,6 +218,7 @@ class FakeHost:
         self.error: SpawnError | None = None
         self.stubborn = 0.0
         self.clock = RuntimeClock()
+        self.sleep = MachineSleep()
         self.on_launch: Callable[[FakeLaunch], None] = lambda launch: None
 
     def check(self, spec: SessionSpec) -> None:

@@ -75,6 +75,7 @@ class Execs:
         sandbox: neither a connection nor a shutdown waits for it.  `InvalidRequest` for a command
         that cannot be started, `StopIncomplete` where a process survives SIGKILL.
         """
+        self._sandbox.check_not_ending()
         most = self._sandbox.bounds.execs
         if len(self) >= most:
             raise LimitExceeded(f"at most {most} commands at once in a sandbox")
@@ -139,6 +140,9 @@ class Execs:
                 run.error = None
         except Exception as error:
             run.error = _alone(error)
+        else:
+            if run.error is not None and self._sandbox.stopping:
+                run.error = self._sandbox.gone()
         finally:
             self._running.discard(run)
             run.over.set()

@@ -155,6 +155,10 @@ class Host(Protocol):
         to sleep meanwhile.  Says whether it was running already.  Raises `SandboxConflict`."""
         ...
 
+    def check_not_ending(self) -> None:
+        """Raise what is answered where its runtime has ended for good."""
+        ...
+
     def attendance(self) -> None:
         """An attachment has been closed."""
         ...

@@ -213,6 +213,7 @@ class Registry:
             await sandbox.close()
             await trio.to_thread.run_sync(remove, self._place, sandbox.record)
             del self.table[sandbox.id]
+            sandbox.removed = True
             self._scopes.pop(sandbox.id).cancel()
         finally:
             del self._deleting[sandbox.id]

@@ -16,7 +16,13 @@ import msgspec
 import trio
 
 from s0d.journal import Journal, JournalError, Syncer
-from s0d.model.errors import SandboxConflict, StopIncomplete, Unavailable
+from s0d.model.errors import (
+    S0dError,
+    SandboxConflict,
+    SandboxNotFound,
+    StopIncomplete,
+    Unavailable,
+)
 from s0d.model.sandbox import SandboxConfig, SandboxRecord, SandboxStatus
 from s0d.model.spec import SessionSpec
 
@@ -32,13 +38,13 @@ from .runtime import Runtime, State
 from .screens import Screens
 from .session import Session
 from .sessions import Sessions
+from .sleep import MachineSleep
 from .snapshots import AT_ONCE
 from .storage import Storage
 from .store import Store
 
 log = logging.getLogger("s0d.sandbox")
 
-from .sleep import MachineSleep
 
 class Sandbox:
     """One sandbox; its tasks run in the nursery that it is given, which is its own.
@@ -62,6 +68,8 @@ class Sandbox:
         self.store = store
         self.clock = RuntimeClock()
         self.runtime = Runtime(self, State.ABSENT if record.paused else State.RUNNING)
+        self.removed = False
+        """Has it been deleted?  Who still holds it has looked it up before."""
         self.screens = Screens()
         self.named = NamedSessions(self)
         self.execs = Execs(self, nursery.start_soon)
@@ -110,16 +118,16 @@ class Sandbox:
         return self._host.boot_id
 
     @property
+    def sleep(self) -> MachineSleep:
+        return self._host.sleep
+
+    @property
     def counts(self) -> Counts:
         return self._host.counts
 
     @property
     def bounds(self) -> Bounds:
         return self._host.bounds
-
-    @property
-    def sleep(self) -> MachineSleep:
-        return self._host.sleep
 
     def storage_grew(self) -> None:
         self._storage.grew()
@@ -146,7 +154,9 @@ class Sandbox:
 
         Unlike a shield this holds up nobody: neither a client's connection nor the end of the API.
         """
-        await see_through(self._nursery, work)
+        if self.removed:
+            raise self.gone()
+        await see_through(self._nursery, work, self.gone)
 
     # -- sessions ----------------------------------------------------------------------------
 
@@ -180,7 +190,7 @@ class Sandbox:
     @property
     def stopping(self) -> bool:
         """Is it being deleted, or the daemon about to end?"""
-        return self.runtime.state is State.ENDING
+        return self.record.deleting or self.runtime.state is State.ENDING
 
     @property
     def deleting(self) -> bool:
@@ -229,6 +239,7 @@ class Sandbox:
 
     async def refresh(self, seconds: int | None = None) -> None:
         """Renew the lease: its `ttl` from now on, or `seconds`.  Durable on return."""
+        self.check_not_ending()
         lease = self.record.config.ttl if seconds is None else seconds
         await self.store_record(renewed_at_ns=time.time_ns(), lease=lease)
         self._expiry.renew()
@@ -236,6 +247,7 @@ class Sandbox:
     async def configure(self, change: Callable[[SandboxConfig], SandboxConfig]) -> None:
         """Change the configuration; a change of `ttl` renews the lease.  Durable on return."""
         async with self._configuring:  # else one of two changes could take back the other
+            self.check_not_ending()
             await self._configure(change(self.record.config))
 
     async def _configure(self, config: SandboxConfig) -> None:
@@ -255,6 +267,8 @@ class Sandbox:
             try:
                 await trio.to_thread.run_sync(self.store.write_marker, changed)
             except OSError as error:
+                if self.removed:  # meanwhile
+                    raise self.gone() from None
                 reason = error.strerror or "the disk refuses"
                 raise Unavailable(f"the sandbox cannot be stored: {reason}") from None
             for name, value in changes.items():
@@ -264,9 +278,15 @@ class Sandbox:
 
     def check_not_ending(self) -> None:
         if self.stopping:
-            if self.deleting:
-                raise SandboxConflict("the sandbox is being deleted")
-            raise Unavailable("s0d is shutting down")
+            raise self.gone()
+
+    def gone(self) -> S0dError:
+        """What is answered where its runtime has ended for good."""
+        if self.removed:
+            return SandboxNotFound("no such sandbox")
+        if self.deleting:
+            return SandboxConflict("the sandbox is being deleted")
+        return Unavailable("s0d is shutting down")
 
     def check_wakeable(self) -> None:
         if self.record.paused and not self.record.config.auto_resume:
@@ -315,8 +335,7 @@ class Sandbox:
 
     async def suspend(self) -> None:
         """End every attempt: the daemon goes away.  What is wanted stays as it is."""
-        await self.runtime.close()
-        await self.execs.end()
+        await self._end_runtime()
         await self._each(_suspend)
 
     async def clear(self) -> None:
@@ -326,13 +345,18 @@ class Sandbox:
         except Unavailable as error:  # on a full disk deleting is what makes room
             log.warning("%s", error.message, extra={"sandbox_id": self.id})
             self.record.deleting = True
-        await self.runtime.close()
-        await self.execs.end()
+        await self._end_runtime()
         try:
             await self._each(Session.delete)
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
         await self._sessions.wait_cleared()
+
+    async def _end_runtime(self) -> None:
+        """Nothing begins any more; what is being made is there, to be ended with the rest."""
+        await self.runtime.close()
+        await self.execs.end()
+        await self._sessions.wait_made()
 
     async def close(self) -> None:
         """Write every snapshot and close every journal."""
@@ -341,26 +365,41 @@ class Sandbox:
         await self._each(partial(_close, limiter))
 
 
-async def see_through(nursery: trio.Nursery, work: Callable[[], Awaitable[None]]) -> None:
-    """Run `work` as a task of `nursery` and wait for it; what it raises is raised here."""
+def _shutting_down() -> S0dError:
+    return Unavailable("s0d is shutting down")
+
+
+async def see_through(
+    nursery: trio.Nursery,
+    work: Callable[[], Awaitable[None]],
+    gone: Callable[[], S0dError] = _shutting_down,
+) -> None:
+    """Run `work` as a task of `nursery` and wait for it; what it raises is raised here.
+
+    Where the nursery ends before it, `gone()` is.
+    """
     done = trio.Event()
-    error: Exception | None = Unavailable("s0d is shutting down")
+    seen_through = False
+    error: Exception | None = None
 
     async def run() -> None:
-        nonlocal error
+        nonlocal error, seen_through
         try:
             await work()
-            error = None
+            seen_through = True
         except Exception as failed:
             error = failed
             log.warning("not seen through: %s", failed)  # the caller may have left
         finally:
             done.set()
 
-    nursery.start_soon(run)
+    try:
+        nursery.start_soon(run)
+    except RuntimeError:  # it has ended
+        raise gone() from None
     await done.wait()
-    if error is not None:
-        raise error
+    if not seen_through:
+        raise gone() if error is None else error
 
 
 async def _close(limiter: trio.CapacityLimiter, session: Session) -> None:

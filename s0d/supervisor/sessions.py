@@ -51,6 +51,8 @@ class Sessions:
         self._by_key: dict[str, Session] = {}
         self._creating: dict[str, trio.Event] = {}
         self._removing: dict[str, trio.Event] = {}
+        self._making = 0
+        self._made = Change()
         self._clearing = 0
         self._cleared = Change()
 
@@ -104,8 +106,14 @@ class Sessions:
         most = self._host.bounds.sessions
         if len(self._sessions) + len(self._creating) >= most:
             raise LimitExceeded(f"at most {most} sessions a sandbox")
-        with trio.CancelScope(shield=True):  # all of it or nothing, also when the client leaves
-            session = await self._make(spec, key)
+        self._host.check_not_ending()  # it may have waited for another creation
+        self._making += 1
+        try:
+            with trio.CancelScope(shield=True):  # all of it or nothing, also when the client leaves
+                session = await self._make(spec, key)
+        finally:
+            self._making -= 1
+            self._made.notify()
         await session.wait_launched()
         return session
 
@@ -126,6 +134,10 @@ class Sessions:
         session.begin()
         self._start(session.run)
         return session
+
+    async def wait_made(self) -> None:
+        """Until what is being made is there, or could not be made."""
+        await self._made.wait_for(lambda: not self._making)
 
     # -- removal -----------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from sandbox0.apispec.models.sandbox_config import SandboxConfig
 from sandbox0.apispec.models.sandbox_refresh_request import SandboxRefreshRequest
 from sandbox0.apispec.models.sandbox_update_request import SandboxUpdateRequest
 
+from s0d.api.routes import routes
 from tests.conftest import daemons
 from tests.support.daemon import Daemon
 from tests.support.sessions import lives
@@ -45,6 +47,10 @@ class Api:
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         return self._client.request(method, f"/api/v1{path}", json=body, headers=headers)
+
+    def send(self, method: str, path: str, body: Iterator[bytes], size: int) -> httpx.Response:
+        headers = {"Content-Type": "application/json", "Content-Length": str(size)}
+        return self._client.request(method, path, content=body, headers=headers)
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         answer = self.ask(method, path, body, **headers)
@@ -455,6 +461,81 @@ def test_one_deletion_for_all_who_ask(api: Api) -> None:
     with ThreadPoolExecutor(3) as pool:
         made = [pool.submit(api.ask, "POST", "/sandboxes", {"id": "same"}) for _ in range(3)]
     assert sorted(one.result().status_code for one in made) == [201, 409, 409]
+
+
+BODIES = {
+    "POST /api/v1/sandboxes/ID/sessions": {"command": ["true"]},
+    "PUT /api/v1/sandboxes/ID/sessions/SES": {"command": ["true"]},
+    "PUT /api/v1/sandboxes/ID/sessions/SES/desired-state": {"state": "running"},
+    "POST /api/v1/sandboxes/ID/sessions/SES/attempts": {"replace_current": True},
+    "POST /api/v1/sandboxes/ID/sessions/SES/inputs": {"input_id": "1", "eof": True},
+    "POST /api/v1/sandboxes/ID/sessions/SES/signals": {"signal": "USR1"},
+    "PUT /api/v1/sandboxes/ID/sessions/SES/terminal": {"rows": 1, "cols": 1},
+    "POST /api/v1/sandboxes/ID/sessions/SES/keys": {"keys": ["Enter"]},
+    "POST /api/v1/sandboxes/ID/sessions/SES/wait": {"for": {"exit": True}},
+    "POST /api/v1/sandboxes/ID/sessions/SES/kill": {"signal": "KILL"},
+    "PUT /api/v1/sandboxes/ID": {"config": {"ttl": 100}},
+    "POST /api/v1/sandboxes/ID/pause": {"memory": True},
+    "POST /api/v1/sandboxes/ID/resume": {"memory": True},
+    "POST /api/v1/sandboxes/ID/refresh": {"duration": 5},
+    "POST /api/v1/sandboxes/ID/fork": {"memory": False},
+    "POST /v1/sandbox/ID/sessions": {"name": "a", "cmd": ["true"], "replace": True},
+    "POST /v1/sandbox/ID/sessions/NAME/kill": {"signal": "KILL"},
+    "POST /v1/sandbox/ID/exec": {"cmd": ["true"]},
+    "POST /v1/sandbox/ID/resume": {},
+}
+
+
+def test_every_request_with_a_body_is_tried_below() -> None:
+    names = {"<sandbox_id>": "ID", "<session_id>": "SES", "<session_name>": "NAME"}
+    found = set()
+    for route in routes():
+        path = route.path
+        for parameter, name in names.items():
+            path = path.replace(parameter, name)
+        if route.body is not None and "/ID" in path:
+            found.add(f"{route.method} {path}")
+    assert found == set(BODIES)
+
+
+@pytest.mark.parametrize("request_line", BODIES)
+def test_a_sandbox_that_goes_while_the_request_arrives(api: Api, request_line: str) -> None:
+    sandbox = api.claim()
+    session = api.run(sandbox, "exec sleep 1000", name="a", io={"mode": "pty"})
+    method, path = request_line.split()
+    path = path.replace("ID", sandbox).replace("SES", session).replace("NAME", "a")
+    data = json.dumps(BODIES[request_line]).encode()
+
+    def slowly() -> Iterator[bytes]:
+        yield data[:1]
+        api("DELETE", f"/sandboxes/{sandbox}")
+        yield data[1:]
+
+    answer = api.send(method, path, slowly(), len(data))
+    problem = answer.json()
+    code = problem["code"] if path.startswith("/v1") else problem["error"]["code"]
+    gone = {"sandbox_not_found": 404, "session_not_found": 404, "sandbox_conflict": 409}
+    assert gone.get(code) == answer.status_code, problem
+
+
+def test_a_sandbox_that_is_being_deleted_takes_no_command(api: Api, tmp_path: Path) -> None:
+    sandbox = api.claim(root=str(tmp_path))
+    script = "trap '' TERM; echo ready; while [ ! -e go ]; do sleep 0.05; done"
+    session = api.run(sandbox, script, lifecycle={"stop_grace_period_seconds": 3600})
+    api.wait(sandbox, session, output="ready")
+    with ThreadPoolExecutor(1) as pool:
+        deleted = pool.submit(api, "DELETE", f"/sandboxes/{sandbox}")
+        until(lambda: api("GET", f"/sandboxes/{sandbox}")["status"] == "terminating")
+        for request_line, body in BODIES.items():
+            method, path = request_line.split()
+            path = path.replace("ID", sandbox).replace("SES", session).replace("NAME", "a")
+            if path.endswith("/wait"):
+                continue
+            data = json.dumps(body).encode()
+            answer = api.send(method, path, iter([data]), len(data))
+            assert answer.status_code in (404, 409), (request_line, answer.text)
+        (tmp_path / "go").touch()
+        deleted.result(PATIENCE)
 
 
 def test_done_is_200_for_one_client_and_202_for_others(api: Api) -> None:

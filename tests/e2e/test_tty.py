@@ -222,6 +222,20 @@ async def test_a_client_that_does_not_read_holds_up_no_end(
     await named.ask("DELETE", path, prefix="")
 
 
+@pytest.mark.parametrize("path", ["/exec", "/sessions/a/attach"])
+async def test_a_sandbox_that_goes_before_the_start(
+    shared_daemon: Daemon, mark: str, path: str
+) -> None:
+    sandbox = f"sbx-{mark}"
+    named = Named(shared_daemon.socket, f"/v1/sandbox/{sandbox}")
+    await named.ask("POST", "/api/v1/sandboxes", {"id": sandbox}, prefix="")
+    async with named.socket(path) as attached:
+        await named.ask("DELETE", f"/api/v1/sandboxes/{sandbox}", prefix="")
+        await attached.send({"type": "START", "cmd": ["true"]})
+        error, closed = await attached.rest()
+    assert (error["code"], closed.code) == ("sandbox_not_found", 1008)
+
+
 async def test_a_pause_of_the_runtime_ends_it(daemon: Daemon) -> None:
     named = Named(daemon.socket)
     async with terminal(named, *CAT) as (attached, _):

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,13 @@ import trio
 import trio.testing
 
 from s0d.journal import RealDisk, Syncer
-from s0d.model.errors import InvalidRequest, SandboxConflict, Unavailable
+from s0d.model.errors import (
+    InvalidRequest,
+    S0dError,
+    SandboxConflict,
+    SandboxNotFound,
+    Unavailable,
+)
 from s0d.model.sandbox import SandboxConfig, SandboxRecord
 from s0d.model.session import Phase
 from s0d.process.proc_tree import ProcTree
@@ -279,6 +286,92 @@ async def test_an_end_in_the_middle_of_deletions_is_orderly(
     assert os.listdir(tmp_path / "sandboxes") == ["local"]
 
 
+@pytest.mark.parametrize("end", ["delete", "stop"])
+async def test_a_session_that_is_being_made_ends_with_the_rest(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_session = Store.create_session
+    making, may_go_on = trio.Event(), threading.Event()
+    token = trio.lowlevel.current_trio_token()
+
+    def slowly(*arguments: Any) -> Any:
+        token.run_sync_soon(making.set)
+        may_go_on.wait(PATIENCE)
+        return create_session(*arguments)
+
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        monkeypatch.setattr(Store, "create_session", slowly)
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sandbox.create, spec_of("sleep", "1000"))
+                await making.wait()
+                if end == "delete":
+                    nursery.start_soon(supervisor.registry.delete, sandbox)
+                else:
+                    supervisor.stop()
+                await sandbox.runtime.change.wait_for(lambda: sandbox.stopping)
+                with pytest.raises((SandboxConflict, Unavailable)):
+                    await sandbox.create(spec_of("sleep", "1000"))
+                may_go_on.set()
+    left = os.listdir(tmp_path / "sandboxes" / sandbox.id / "sessions") if end == "stop" else []
+    assert len(left) == (end == "stop")
+    assert os.listdir(tmp_path / "trash") == []
+
+
+async def test_what_waits_when_its_sandbox_is_deleted_is_told_so(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        sandbox = await supervisor.registry.create()
+        session, _ = await sandbox.create(spec_of("sleep", "1000"))
+        ending, may_end = trio.Event(), trio.Event()
+        end_sessions = sandbox.end_sessions
+
+        async def slowly() -> None:
+            ending.set()
+            await may_end.wait()
+            await end_sessions()
+
+        sandbox.end_sessions = slowly  # type: ignore[method-assign]
+        told: list[str] = []
+
+        async def ask(work: Callable[[], Awaitable[object]]) -> None:
+            try:
+                await work()
+            except S0dError as error:
+                told.append(error.code)
+
+        def use(launch: Launch, _: trio.Event) -> Any:
+            return buffered(launch, b"", PATIENCE)
+
+        asked: list[Callable[[], Awaitable[object]]] = [
+            partial(sandbox.execs.run, spec_of("true"), use),
+            partial(sandbox.create, spec_of("true")),
+            partial(sandbox.pause, memory=True),
+            sandbox.resume,
+            sandbox.refresh,
+            partial(sandbox.configure, lambda config: config),
+            partial(supervisor.registry.fork, sandbox),
+            session.start,
+        ]
+        waiting = asked[:4]
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sandbox.pause)
+                await ending.wait()
+                for work in waiting:
+                    nursery.start_soon(ask, work)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(supervisor.registry.delete, sandbox)
+                await trio.testing.wait_all_tasks_blocked(0.05)
+                assert sandbox.status == "terminating"
+                may_end.set()
+            assert told == ["sandbox_conflict"] * len(waiting)
+            told.clear()
+            for work in asked:
+                await ask(work)
+        assert told == ["sandbox_not_found"] * len(asked)
+
+
 async def test_nothing_is_made_once_the_end_has_begun(tmp_path: Path) -> None:
     async with open_supervisor(tmp_path, cgroups=False) as supervisor:
         await supervisor.registry.stop()
@@ -368,7 +461,7 @@ async def test_a_source_that_goes_away_is_not_copied(
         monkeypatch.setattr(roots, "copy", wait_for_deletion)
 
         async def fork() -> None:
-            with pytest.raises(SandboxConflict, match="deleted"):
+            with pytest.raises(SandboxNotFound):
                 await supervisor.registry.fork(source)
 
         async with trio.open_nursery() as nursery:
@@ -377,7 +470,7 @@ async def test_a_source_that_goes_away_is_not_copied(
             await supervisor.registry.delete(source)
             deleted.set()
         assert list(supervisor.sandboxes) == ["local"]
-        with pytest.raises(SandboxConflict, match="deleted"):
+        with pytest.raises(SandboxNotFound):
             await supervisor.registry.fork(source)
     assert os.listdir(tmp_path / "roots") == []
     assert os.listdir(tmp_path / "sandboxes") == ["local"]

@@ -246,6 +246,9 @@ class FakeHost:
     def aging(self, journal: object, max_age_seconds: int) -> None:
         pass
 
+    def check_not_ending(self) -> None:
+        pass
+
     def attendance(self) -> None:
         pass
 

@@ -189,6 +189,8 @@ class _Client:
             await self.duplex.tell(frame("INPUT", number=number, accepted=True))
 
     async def _put(self, input_id: str, data: bytes, eof: bool) -> None:
+        if self.session.known_input(input_id, data, eof) is not None:
+            return
         async with self.sandbox.awake():  # not while it waits: that would hold up a pause
             self.session.accept_input(input_id, data, eof)
 

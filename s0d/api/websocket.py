@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -30,7 +31,7 @@ from .workarounds import FRAMES, Frames
 
 if TYPE_CHECKING:
     from s0d.journal.record import Block
-    from s0d.supervisor import Sandbox, Session
+    from s0d.supervisor import Accepted, Sandbox, Session
 
 log = logging.getLogger(__name__)
 
@@ -145,29 +146,34 @@ class _Attachment:
             data = message.encode()
             envelope = decode(data, Envelope)
             request_id = envelope.request_id
-            async with self._sandbox.awake():
-                return _Answer(request_id, self._dispatch(envelope.type, data))
+            return _Answer(request_id, (await self._dispatch(envelope.type, data)).seq)
         except S0dError as error:
             return _Answer(request_id, error=error)
         except UnicodeEncodeError:
             return _Answer(None, error=InvalidRequest("the message must be valid Unicode"))
 
-    def _dispatch(self, type: str, data: bytes) -> int:
+    async def _dispatch(self, type: str, data: bytes) -> Accepted:
         session = self._session
         if type == "input":
             sent = decode(data, InputBody)
             sent.check()
-            return session.accept_input(
-                sent.input_id, sent.data(), bool(sent.eof), sent.expected_attempt_id
-            ).seq
-        if type == "signal":
+            given = sent.input_id, sent.data(), bool(sent.eof), sent.expected_attempt_id
+            known = session.known_input(*given)
+            if known is not None:
+                return known
+            accept = partial(session.accept_input, *given)
+        elif type == "signal":
             asked = decode(data, SignalBody)
-            return session.accept_signal(parse_signal(asked.signal), asked.expected_attempt_id).seq
-        if type == "resize":
+            signum = parse_signal(asked.signal)
+            accept = partial(session.accept_signal, signum, asked.expected_attempt_id)
+        elif type == "resize":
             size = decode(data, ResizeBody)
             size.check()
-            return session.accept_resize(size.rows, size.cols, size.expected_attempt_id).seq
-        raise InvalidRequest("type: must be one of input, signal, resize")
+            accept = partial(session.accept_resize, size.rows, size.cols, size.expected_attempt_id)
+        else:
+            raise InvalidRequest("type: must be one of input, signal, resize")
+        async with self._sandbox.awake():
+            return accept()
 
     async def _send_answers(self, answers: trio.MemoryReceiveChannel[_Answer]) -> None:
         async for answer in answers:

@@ -50,8 +50,10 @@ class Commands:
         self, input_id: str, data: bytes, *, eof: bool = False, attempt_id: str | None = None
     ) -> Accepted:
         """Put `data` (and end of file) into the attempt's input queue, once for each `input_id`."""
-        async with self._host.awake():
-            accepted = self.accept_input(input_id, data, eof, attempt_id)
+        accepted = self.known_input(input_id, data, eof, attempt_id)
+        if accepted is None:
+            async with self._host.awake():
+                accepted = self.accept_input(input_id, data, eof, attempt_id)
         await self._recorder.wait_durable(accepted.seq)
         return accepted
 
@@ -69,15 +71,26 @@ class Commands:
         await self._recorder.wait_durable(accepted.seq)
         return accepted
 
+    def known_input(
+        self, input_id: str, data: bytes, eof: bool, attempt_id: str | None = None
+    ) -> Accepted | None:
+        """What a repeated input is answered with, for which no runtime is needed; None for a new
+        one.  Raises `SessionConflict` for other content."""
+        receipt = self._record.receipts.get(input_id)
+        if receipt is None:
+            return None
+        self._actor.check_present()
+        return self._repeated(receipt, _digest(input_id, data, eof), attempt_id)
+
     def accept_input(
         self, input_id: str, data: bytes, eof: bool, attempt_id: str | None = None
     ) -> Accepted:
         """`input`, up to the point where only durability is missing: order is decided here."""
         self._actor.check_present()
+        known = self.known_input(input_id, data, eof, attempt_id)
+        if known is not None:
+            return known
         digest = _digest(input_id, data, eof)
-        receipt = self._record.receipts.get(input_id)
-        if receipt is not None:
-            return self._repeated(receipt, digest, attempt_id)
         attempt, launch = self._accepting(attempt_id)
         try:
             launch.input.check(len(data), eof)

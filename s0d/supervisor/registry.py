@@ -147,18 +147,20 @@ class Registry:
         `root` is where the copy goes, and must not be there yet; by default it gets its own.
         The same `key` gives the same fork again.
         """
-        source.check_not_ending()
-        if not source.record.root:
-            raise SandboxConflict(
-                "the default sandbox works in its user's own directory, which is not copied"
-            )
         fork_key = None if key is None else f"{source.id} {key}"
         if fork_key is not None:
             while (pending := self._making.get(fork_key)) is not None:
                 await pending.wait()
             for sandbox in self.table.values():
                 if sandbox.record.fork_key == fork_key:
+                    if sandbox.deleting:
+                        raise SandboxConflict("Idempotency-Key: its sandbox is being deleted")
                     return sandbox
+        source.check_not_ending()
+        if not source.record.root:
+            raise SandboxConflict(
+                "the default sandbox works in its user's own directory, which is not copied"
+            )
         record = _new_record(None, source.record.template, source.record.config)
         record.paused, record.fork_key = True, fork_key
         record.root = self._place.root_for(record.id, root)

@@ -175,8 +175,12 @@ class Sandbox:
 
         With a key that is known for the same specification the existing session is returned, for
         another one `SessionConflict` is raised.  Concurrent creations with one key give one
-        session.  A command that cannot start still makes a session.
+        session.  A command that cannot start still makes a session.  Only a new one needs the
+        runtime.
         """
+        known = await self._sessions.known(spec, idempotency_key)
+        if known is not None:
+            return known, False
         async with self.awake():
             return await self._sessions.create(spec, idempotency_key)
 

@@ -58,6 +58,7 @@ class Session:
         self.recover = self._continuity.recover
         commands = Commands(record, journal, host, self._actor)
         self.input, self.accept_input = commands.input, commands.accept_input
+        self.known_input = commands.known_input
         self.signal, self.accept_signal = commands.signal, commands.accept_signal
         self.resize, self.accept_resize = commands.resize, commands.accept_resize
 

@@ -89,17 +89,27 @@ class Sessions:
         """See `Sandbox.create`."""
         if key is None:
             return await self._create(spec, None), True
-        while (pending := self._creating.get(key)) is not None:
-            await pending.wait()
-        known = self._by_key.get(key)
+        known = await self.known(spec, key)  # again: it may have been made before the wake-up
         if known is not None:
-            return await _same(known, spec), False
+            return known, False
         self._creating[key] = done = trio.Event()
         try:
             return await self._create(spec, key), True
         finally:
             del self._creating[key]
             done.set()
+
+    async def known(self, spec: SessionSpec, key: str | None) -> Session | None:
+        """The session that was made with this key; None where there is none, nor one on its way.
+
+        `SessionConflict` where that was for another specification.
+        """
+        if key is None:
+            return None
+        while (pending := self._creating.get(key)) is not None:
+            await pending.wait()
+        known = self._by_key.get(key)
+        return None if known is None else await _same(known, spec)
 
     async def _create(self, spec: SessionSpec, key: str | None) -> Session:
         self._host.check(spec)

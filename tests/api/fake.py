@@ -97,6 +97,11 @@ class FakeSession:
     def attach(self, after: int | None = None) -> AbstractContextManager[Cursor]:
         return self._attached(self.cursor(after))
 
+    def known_input(
+        self, input_id: str, data: bytes, eof: bool, attempt_id: str | None
+    ) -> Accepted | None:
+        return None
+
     def accept_input(
         self, input_id: str, data: bytes, eof: bool, attempt_id: str | None
     ) -> Accepted:

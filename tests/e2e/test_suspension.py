@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from tests.support.client import Client
 from tests.support.daemon import Daemon
 from tests.support.named import PATIENCE, Named
 
@@ -125,6 +126,44 @@ async def test_a_paused_sandbox_that_must_be_resumed_says_so(daemon: Daemon) -> 
                 assert (error["code"], closed.code) == ("sandbox_conflict", 1008)
         assert await suspended(named)
         assert await resumes(named)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+@pytest.mark.parametrize("auto_resume", [True, False])
+async def test_a_retry_is_answered_and_wakes_nothing(
+    daemon: Daemon, memory: bool, auto_resume: bool
+) -> None:
+    named, client = Named(daemon.socket), Client(daemon.socket)
+    await configure(named, auto_resume=auto_resume)
+    spec = {"command": ["cat"]}
+    made = (await client.ask("POST", "", spec, "key")).data["id"]
+    sent = {"input_id": "1", "data_base64": "eA=="}
+    other = {"input_id": "1", "data_base64": "eQ=="}
+    first = (await client.ask("POST", f"/{made}/inputs", sent)).data
+    assert not first["duplicate"]
+    await pause(named, memory=memory)
+    again = await client.ask("POST", f"/{made}/inputs", sent)
+    assert (again.status, again.data) == (202, first | {"duplicate": True})
+    refused = await client.ask("POST", f"/{made}/inputs", other)
+    assert (refused.status, refused.error["code"]) == (409, "session_conflict")
+    answer = await client.ask("POST", "", spec, "key")
+    assert (answer.status, answer.data["id"]) == (200, made)
+    refused = await client.ask("POST", "", {"command": ["true"]}, "key")
+    assert (refused.status, refused.error["code"]) == (409, "session_conflict")
+    async with client.websocket(made, after=answer.data["cursor"]["latest"]) as websocket:
+        await websocket.send({"type": "input", "request_id": "a", **sent})
+        assert await websocket.receive() == [{"type": "ack", "request_id": "a"}]
+        await websocket.send({"type": "input", "request_id": "b", **other})
+        message = (await websocket.receive() or [{}])[0]
+        assert isinstance(message, dict)
+        assert message["code"] == "session_conflict"
+    assert await suspended(named)
+    new = await client.ask("POST", f"/{made}/inputs", sent | {"input_id": "2"})
+    assert await suspended(named) is not auto_resume
+    if not auto_resume:
+        assert new.error["code"] == "sandbox_conflict"
+    elif memory:  # else it is still being started again
+        assert new.status == 202
 
 
 async def test_quiet_suspends_it_unless_somebody_is_there(daemon: Daemon) -> None:

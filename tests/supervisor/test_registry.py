@@ -616,6 +616,38 @@ async def test_a_fork_can_be_told_where_to_go(tmp_path: Path) -> None:
         assert not (tmp_path / "there").exists()
 
 
+async def test_a_key_gives_no_fork_that_is_going(tmp_path: Path) -> None:
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        source = await supervisor.registry.create()
+        made = await supervisor.registry.fork(source, key="k")
+        assert await supervisor.registry.fork(source, key="k") is made
+        close, closing, may_close = made.close, trio.Event(), trio.Event()
+
+        async def slowly() -> None:
+            closing.set()
+            await may_close.wait()
+            await close()
+
+        made.close = slowly  # type: ignore[method-assign]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(supervisor.registry.delete, made)
+            await closing.wait()
+            with pytest.raises(SandboxConflict, match="Idempotency-Key"):
+                await supervisor.registry.fork(source, key="k")
+            may_close.set()
+        again = await supervisor.registry.fork(source, key="k")
+        assert again is not made
+        close, closing, may_close = source.close, trio.Event(), trio.Event()
+        source.close = slowly  # type: ignore[method-assign]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(supervisor.registry.delete, source)
+            await closing.wait()
+            assert await supervisor.registry.fork(source, key="k") is again
+            with pytest.raises(SandboxConflict, match="deleted"):
+                await supervisor.registry.fork(source, key="other")
+            may_close.set()
+
+
 async def test_changes_at_once_all_hold(tmp_path: Path) -> None:
     async with open_supervisor(tmp_path, cgroups=False) as supervisor:
         sandbox = await supervisor.registry.create()

@@ -37,7 +37,7 @@ MAX_LIST: Final = 1000
 DEFAULT_LIST: Final = 50
 
 LIMIT: Final = Number("limit", 1, MAX_LIST, DEFAULT_LIST)
-OFFSET: Final = Number("offset", 0, 1 << 31, 0)
+OFFSET: Final = Number("offset", 0, (1 << 31) - 1, 0)
 STATUS: Final = Text("status", tuple(SandboxStatus))
 TEMPLATE_ID: Final = Text("template_id")
 PAUSED: Final = Text("paused", ("true", "false", "True", "False"))  # as Python says it, too

@@ -111,7 +111,8 @@ class Transcript:
             self._add(record.fields["data"])
         elif record.type == ev.JOURNAL_GAP and record.fields.get("reason") != "unclean_end":
             await self._flush()
-            await self._duplex.tell(frame("OUTPUT_DROPPED", seq=record.seq + 1))
+            # How much there was is lost with it.
+            await self._duplex.tell(frame("OUTPUT_DROPPED", dropped_bytes=0, seq=record.seq + 1))
         elif self.attempts and record.type == ev.ATTEMPT_STARTING:
             await self._flush()
             await self._duplex.tell(frame("ATTEMPT", attempt_id=record.attempt, seq=record.seq))

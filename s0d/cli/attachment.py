@@ -210,7 +210,7 @@ class Attachment:
         elif kind == "OUTPUT_DROPPED":
             self._place.jump_to(frame["seq"] - 1 if live else None)
             if self._tty is None:
-                self._plan.notice(f"{frame.get('dropped_bytes', 'some')} bytes were not retained")
+                self._plan.notice(f"{frame.get('dropped_bytes') or 'some'} bytes were not retained")
         elif kind == "EXIT":
             self._finish(End("exit", frame))
             return True

@@ -148,7 +148,8 @@ TOOLS: Final = (
         "that a terminal echoes what is typed: wait for what only the answer contains; and that "
         "output is matched as written, colours included, screen as it is seen. Give exit: true as "
         "well where the program may fail. After timeout_ms: the error wait_timeout, and nothing "
-        "is changed.",
+        "is changed. A wait keeps no sandbox awake: in one that is suspended for quiet "
+        "(sandbox_suspended in session_list) the program stands still until input wakes it.",
         SessionWait,
         session_wait,
         reads=True,

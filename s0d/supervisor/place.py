@@ -199,7 +199,7 @@ def _make_root(
     _discard_root(place, record)  # what a killed daemon left is nothing to begin with
     staged = place.discarded(record.id)
     try:
-        roots.make(staged, None)
+        roots.make(staged, None, asked=False)
         if copied is not None:
             roots.copy(copied, staged, given_up)
         os.rename(staged, root)

@@ -18,11 +18,17 @@ _LOOK: Final = 0.1
 """Seconds between two looks at whether a copy is still wanted."""
 
 
-def make(path: str, owner: Identity | None) -> bool:
+# What the disk is to blame for, and no path.
+_OF_DISK: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+)
+
+
+def make(path: str, owner: Identity | None, *, asked: bool = True) -> bool:
     """Make `path` where it is not there yet; whether it was made.
 
-    Only one that was made goes with its sandbox.  Raises `InvalidRequest` for a path that cannot
-    be one, `Unavailable` where the disk refuses.
+    Only one that was made goes with its sandbox.  Raises `InvalidRequest` for a path that was
+    `asked` for and cannot be one, `Unavailable` where the disk refuses.
     """
     if not os.path.isabs(path) or "\0" in path:
         raise InvalidRequest("config.root: must be an absolute path")
@@ -35,8 +41,8 @@ def make(path: str, owner: Identity | None) -> bool:
             raise InvalidRequest("config.root: is there, and is not a directory") from None
         return False
     except OSError as error:
-        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-            raise InvalidRequest(f"config.root: {error.strerror}") from None
+        if asked and error.errno not in _OF_DISK:
+            raise InvalidRequest(f"config.root: cannot be made: {error.strerror}") from None
         raise Unavailable(f"the root directory cannot be made: {error.strerror}") from None
     return True
 

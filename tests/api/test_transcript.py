@@ -172,7 +172,7 @@ async def test_what_damage_took_is_told_and_skipped_numbers_are_not(session: Fak
     )
     session.end()
     await Transcript(session, cursor, Replay(0, 0, 0), duplex, Streams(), set()).send()  # type: ignore[arg-type]
-    dropped = {"type": "OUTPUT_DROPPED", "seq": 3}
+    dropped = {"type": "OUTPUT_DROPPED", "dropped_bytes": 0, "seq": 3}
     assert duplex.sent == [{"type": "LIVE", "seq": 0}, b"a", dropped, b"bc"]
 
 

@@ -175,6 +175,7 @@ def test_a_root_of_ones_own_stays(api: Api, tmp_path: Path) -> None:
         ({"id": "local"}, "already"),
         ({"config": {"ttl": -1}}, "config.ttl"),
         ({"config": {"root": "relative"}}, "config.root"),
+        ({"config": {"root": "/proc/none"}}, "config.root"),
         ({"config": {"network": {"allow": ["*"]}}}, "config.network"),
         ({"config": {"env_vars": {"A=B": "x"}}}, "config.env_vars"),
         ({"snapshot_id": "snap-1"}, "snapshot_id"),
@@ -197,6 +198,8 @@ def test_the_default_one_cannot_be_deleted(api: Api) -> None:
 def test_pages_of_the_list(api: Api) -> None:
     made = [api.claim() for _ in range(3)]
     pages = [api("GET", f"/sandboxes?limit=2&offset={n}") for n in (0, 2)]
+    assert api("GET", f"/sandboxes?offset={2**31 - 1}")["sandboxes"] == []
+    assert api.ask("GET", f"/sandboxes?offset={2**31}").status_code == 400
     assert [one["id"] for page in pages for one in page["sandboxes"]] == ["local", *made]
     assert [(page["count"], page["has_more"]) for page in pages] == [(4, True), (4, False)]
     assert api.ask("GET", "/sandboxes?status=asleep").status_code == 400

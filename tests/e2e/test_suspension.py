@@ -183,6 +183,25 @@ async def test_quiet_suspends_it_unless_somebody_is_there(daemon: Daemon) -> Non
             await attached.reads(b"awake again")
 
 
+async def test_a_wait_keeps_nothing_awake_and_goes_on(daemon: Daemon) -> None:
+    async with session(daemon) as named:
+        client = Client(daemon.socket)
+        made = (await client.ask("GET", "?name=one")).data["sessions"][0]["id"]
+        await configure(named, idle_suspend_seconds=1)
+        matched = []
+
+        async def wait() -> None:
+            body = {"for": {"output": "typed"}, "timeout_ms": int(PATIENCE * 1000)}
+            matched.append((await client.ask("POST", f"/{made}/wait", body)).data["matched"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await until_suspended(named)
+            assert matched == []
+            await client.ask("POST", f"/{made}/keys", {"keys": [{"text": "typed"}]})
+        assert matched == ["output"]
+
+
 async def test_a_command_that_runs_keeps_it_awake(daemon: Daemon) -> None:
     async with session(daemon) as named:
         await configure(named, idle_suspend_seconds=1)

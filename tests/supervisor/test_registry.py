@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +30,7 @@ from s0d.model.errors import (
 from s0d.model.sandbox import SandboxConfig, SandboxRecord
 from s0d.model.session import Phase
 from s0d.process.proc_tree import ProcTree
-from s0d.supervisor import exec, open_supervisor, registry, roots
+from s0d.supervisor import Supervisor, exec, open_supervisor, registry, roots
 from s0d.supervisor.clock import RuntimeClock
 from s0d.supervisor.exec import attended, buffered
 from s0d.supervisor.expiry import Expiry
@@ -539,14 +541,29 @@ def test_a_root_is_made_or_found(path: str, made: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["relative", "/nul\0", "file", "file/below", "dangling", "x" * 300]
+    "path",
+    ["relative", "/nul\0", "file", "file/below", "dangling", "x" * 300, "/proc/no", "/proc/no/no"],
 )
 def test_what_cannot_be_a_root(path: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "dangling").symlink_to("nowhere")
-    absolute = path if path in ("relative", "/nul\0") else f"{tmp_path}/{path}"
+    absolute = path if path == "relative" or path[0] == "/" else f"{tmp_path}/{path}"
     with pytest.raises(InvalidRequest, match=r"config\.root"):
         roots.make(absolute, None)
+
+
+@pytest.mark.parametrize(
+    ("number", "asked"), [(errno.ENOSPC, True), (errno.EIO, True), (errno.EROFS, False)]
+)
+def test_what_the_disk_refuses_is_no_fault_of_the_path(
+    number: int, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(Unavailable, match=os.strerror(number)):
+        roots.make(str(tmp_path / "new"), None, asked=asked)
 
 
 # -- what is damaged, copied or held up --------------------------------------------------------
@@ -616,36 +633,40 @@ async def test_a_fork_can_be_told_where_to_go(tmp_path: Path) -> None:
         assert not (tmp_path / "there").exists()
 
 
+@asynccontextmanager
+async def being_deleted(supervisor: Supervisor, sandbox: Sandbox) -> AsyncIterator[None]:
+    """In the middle of the deletion of `sandbox`."""
+    close, closing, may_close = sandbox.close, trio.Event(), trio.Event()
+
+    async def slowly() -> None:
+        closing.set()
+        await may_close.wait()
+        await close()
+
+    sandbox.close = slowly  # type: ignore[method-assign]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.registry.delete, sandbox)
+        await closing.wait()
+        try:
+            yield
+        finally:
+            may_close.set()
+
+
 async def test_a_key_gives_no_fork_that_is_going(tmp_path: Path) -> None:
     async with open_supervisor(tmp_path, cgroups=False) as supervisor:
         source = await supervisor.registry.create()
         made = await supervisor.registry.fork(source, key="k")
         assert await supervisor.registry.fork(source, key="k") is made
-        close, closing, may_close = made.close, trio.Event(), trio.Event()
-
-        async def slowly() -> None:
-            closing.set()
-            await may_close.wait()
-            await close()
-
-        made.close = slowly  # type: ignore[method-assign]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(supervisor.registry.delete, made)
-            await closing.wait()
+        async with being_deleted(supervisor, made):
             with pytest.raises(SandboxConflict, match="Idempotency-Key"):
                 await supervisor.registry.fork(source, key="k")
-            may_close.set()
         again = await supervisor.registry.fork(source, key="k")
         assert again is not made
-        close, closing, may_close = source.close, trio.Event(), trio.Event()
-        source.close = slowly  # type: ignore[method-assign]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(supervisor.registry.delete, source)
-            await closing.wait()
+        async with being_deleted(supervisor, source):
             assert await supervisor.registry.fork(source, key="k") is again
             with pytest.raises(SandboxConflict, match="deleted"):
                 await supervisor.registry.fork(source, key="other")
-            may_close.set()
 
 
 async def test_changes_at_once_all_hold(tmp_path: Path) -> None:

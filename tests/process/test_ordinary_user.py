@@ -20,7 +20,10 @@ from s0d.process import detect
 
 HERE = Path(__file__).parent
 NOBODY = 65534
-ESSENCE = "nothing_survives or dead_daemon or first_instruction or limits or without_the_right"
+ESSENCE = (
+    "nothing_survives or dead_daemon or first_instruction or limits or without_the_right"
+    " or other_threads_fork or whatever_a_fork"
+)
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else"),

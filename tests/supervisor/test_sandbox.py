@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -410,3 +411,67 @@ async def test_a_session_that_cannot_be_moved_away_stays_and_can_be_deleted_late
         assert supervisor.default.sessions() == [session]
         await session.delete()
         assert supervisor.default.sessions() == []
+
+
+# -- frozen ------------------------------------------------------------------------------------
+
+TIMERS = """
+import select, signal, sys, threading, time
+
+def timed(name, wait):
+    began = time.monotonic()
+    wait()
+    said.append(f"{name} {time.monotonic() - began}\\n")
+
+said = []
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+poll, epoll, never = select.poll(), select.epoll(), threading.Event()
+waits = {
+    "sleep": lambda: time.sleep(SECONDS),
+    "event": lambda: never.wait(SECONDS),
+    "poll": lambda: poll.poll(SECONDS * 1000),
+    "epoll": lambda: epoll.poll(SECONDS),
+    "select": lambda: select.select([], [], [], SECONDS),
+}
+threads = [threading.Thread(target=timed, args=each) for each in waits.items()]
+for thread in threads:
+    thread.start()
+def alarm():
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    print("armed", flush=True)
+    signal.sigwait({signal.SIGALRM})
+
+timed("alarm", alarm)
+for thread in threads:
+    thread.join()
+sys.stdout.write("".join(said))
+"""
+
+
+@pytest.mark.parametrize(("frozen", "late"), [(0.2, False), (2.2, True)])
+async def test_a_timer_in_a_frozen_child_fires_late_and_never_early(
+    supervisor: Supervisor, frozen: float, *, late: bool
+) -> None:
+    """Its clock is the machine's, which goes on: what comes due meanwhile comes at the thaw."""
+    script = f"SECONDS = 2.0\n{TIMERS}"
+    session = await create(supervisor, spec_of(sys.executable, "-c", script))
+    with session.attach() as cursor, trio.fail_after(PATIENCE):
+        text = b""
+        while b"armed" not in text:
+            block = await cursor.read()
+            assert block is not None
+            text += output_of(block.records)
+    await supervisor.default.pause(memory=True)
+    await trio.sleep(frozen)  # nothing else shows that something does not come
+    assert session.phase is Phase.PAUSED
+    assert text == b"armed\n"
+    await supervisor.default.resume()
+    await reach(session, Phase.EXITED)
+    events = await read_events(session)
+    fired = [line.split() for line in output_of(events).decode().splitlines()[1:]]
+    assert {name for name, _ in fired} == {"sleep", "event", "poll", "epoll", "select", "alarm"}
+    for name, elapsed in fired:
+        assert float(elapsed) >= (frozen if late else 2.0) - 0.01, name
+    told_at = {event.type: event.seq for event in events}
+    if late:
+        assert told_at["output"] > told_at["session.resumed"]

@@ -26,6 +26,10 @@ class Retention:
         On a full disk old segments are given up one by one.
         """
         store = self._store
+        try:
+            store.renew()
+        except OSError as error:
+            raise refused(error, "cannot append") from error
         largest = max([one.size for one in frames])
         if largest > store.limits.max_bytes // 2:
             raise ValueError("a record is larger than half of what is retained")

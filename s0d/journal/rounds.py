@@ -113,9 +113,11 @@ def rewrite(disk: Disk, directory: int, segment: Segment) -> None:
             part = read_fully(disk, old, min(_COPY, size - offset), offset)
             write_fully(disk, new, part, offset)
         disk.fsync(new)
-    disk.rename(directory, name + NEW_SUFFIX, name)
-    if segment.removed:  # on the loop, meanwhile: the rename has brought it back
-        disk.unlink(directory, name)
+    with segment.naming:
+        if segment.removed:  # on the loop, meanwhile; another may bear its name now
+            disk.unlink(directory, name + NEW_SUFFIX)
+            return
+        disk.rename(directory, name + NEW_SUFFIX, name)
     disk.fsync(directory)
     trust(disk, directory, name)
 

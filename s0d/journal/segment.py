@@ -28,7 +28,8 @@ class Segment:
     damaged. ``unreadable`` says why nothing of it can be served. ``suspect``: a sync of it has
     failed, it must not be written to. ``unsettled``: something was taken back from its end, and a
     power cut could bring it back; nothing may take its place until that has been synced.
-    ``removed``: by retention, readers may still be in it.
+    ``removed``: by retention, or replaced; readers may still be in it. ``naming`` is held by who
+    gives the file its name or takes it away: a sync in its thread does so, too.
     """
 
     first: int
@@ -47,6 +48,7 @@ class Segment:
     suspect: bool = False
     unsettled: bool = False
     removed: bool = False
+    naming: Lock = field(default_factory=Lock, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -14,13 +14,15 @@ from s0d.journal.durability import Durability
 from s0d.journal.errors import JournalError
 from s0d.journal.load import is_whole, read_index
 from s0d.journal.record import GAP, Entry, Limits, Record, encode_record
-from s0d.journal.rounds import SUSPECT_SUFFIX
+from s0d.journal.rounds import NEW_SUFFIX, SUSPECT_SUFFIX
 from s0d.journal.segment import Segment, SegmentWriter, SharedFile, writev_fully
 
 _MIN_SEGMENT = 16 * 1024
 _MAX_SEGMENT = 4 * 1024 * 1024
 _PARTS = 16
 _JOIN = 128 * 1024
+BEGUN_SUFFIX = ".begun" + layout.SUFFIX + NEW_SUFFIX
+"""Of a segment that has not got its name yet; removed when the journal is opened."""
 
 
 class Framed(NamedTuple):
@@ -154,6 +156,31 @@ class Store:
                 need += layout.HEADER_SIZE + layout.footer_bound(2)
         return need <= self.limits.max_bytes
 
+    def renew(self) -> None:
+        """Where the active segment is empty and cannot be written: give it a new file.
+
+        Its successor would bear its name. Not the old file, cut: what was taken back from that, or
+        is being written anew by a sync in its thread, could come back. Raises ``OSError``.
+        """
+        old = self.writer
+        if old is None or old.segment.count or self._writable_end():
+            return
+        self._clear_debris()
+        begun = old.segment.name.removesuffix(layout.SUFFIX) + BEGUN_SUFFIX
+        writer = self._create(old.segment.first, begun)
+        with old.segment.naming:
+            try:
+                with opened_directory(self._disk, self.path) as directory:
+                    self._disk.rename(directory, begun, old.segment.name)
+            except OSError:
+                self._discard(writer, begun)
+                raise
+            old.segment.removed = True
+        self.segments.remove(old.segment)
+        self.durability.forget(old.segment)
+        self.release()
+        self._activate(writer)
+
     def write(self, runs: Sequence[Run]) -> None:
         """Write all runs, or raise ``OSError`` and have nothing changed."""
         self._clear_debris()
@@ -197,12 +224,9 @@ class Store:
             return False
         if segment is self.segments[-1]:
             self._begin_successor(segment)
-        segment.removed = True  # before the unlink: see rewrite() in rounds
-        try:
+        with segment.naming:
             self._unlink(segment.name)
-        except OSError:
-            segment.removed = False
-            raise
+            segment.removed = True
         if segment.suspect:
             with suppress(OSError):  # left behind it costs nothing; the next opening removes it
                 self._unlink(segment.name + SUSPECT_SUFFIX)
@@ -251,20 +275,27 @@ class Store:
     def _start(self, first: int) -> SegmentWriter:
         """A new segment file with its header; never under a name that is still to be removed."""
         self._clear_debris()
+        return self._create(first, layout.segment_name(first))
+
+    def _create(self, first: int, name: str) -> SegmentWriter:
         segment = Segment(first, first - 1, nonce=os.urandom(layout.NONCE_SIZE))
         header = layout.Header(self._session_id, first, time.time_ns(), segment.nonce).encode()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
         with opened_directory(self._disk, self.path) as directory:
-            file = SharedFile(self._disk, self._disk.open(directory, segment.name, flags))
+            file = SharedFile(self._disk, self._disk.open(directory, name, flags))
+        writer = SegmentWriter(self._disk, file, segment, self._allocation_step)
         try:
             writev_fully(self._disk, file.fd, [header])
         except OSError:
-            file.release()
-            self._debris.append(segment.name)
-            with suppress(OSError):
-                self._clear_debris()
+            self._discard(writer, name)
             raise
-        return SegmentWriter(self._disk, file, segment, self._allocation_step)
+        return writer
+
+    def _discard(self, writer: SegmentWriter, name: str) -> None:
+        writer.file.release()
+        self._debris.append(name)
+        with suppress(OSError):
+            self._clear_debris()
 
     @property
     def _allocation_step(self) -> int:
@@ -312,6 +343,9 @@ class Store:
             self._drop_empty(newest)
         else:
             self.seal()
+        self._activate(writer)
+
+    def _activate(self, writer: SegmentWriter) -> None:
         self.writer = writer
         self.segments.append(writer.segment)
         self.durability.wrote(writer.segment, writer.file, self.durability.latest)

@@ -620,3 +620,70 @@ async def test_what_a_failed_append_left_is_gone_after_a_clean_end(path: Path, s
     assert journal.append([control(1)]).first == 1
     assert seqs(await contents(journal)) == [1]
     journal.close()
+
+
+async def empty_and_unwritable(disk: FailDisk, sim: SimDisk, *, suspect: bool) -> Journal:
+    journal = create(PATH, disk, limits=SMALL)
+    if suspect:
+        journal.store.durability.wrote(
+            journal.store.segments[0], journal.store.writer.file, journal.latest
+        )
+        sim.fail_syncs = 1
+        await journal.wait_writable()
+        with pytest.raises(OSError, match="Input/output"):
+            journal.store.durability.sync_now()
+        assert journal.store.segments[0].suspect
+    else:
+        disk.fail("writev", name=".seg", short=150)
+        disk.fail("writev", errno.EIO, name=".seg")
+        with pytest.raises(JournalError):
+            journal.append([output(100, 8), output(100, 8)])
+        assert journal.store.segments[0].unsettled
+    return journal
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+@pytest.mark.parametrize("operation", ["open", "writev", "rename"])
+async def test_an_empty_segment_that_cannot_be_written_gets_a_new_file(
+    suspect: bool, operation: str
+) -> None:
+    """Its successor bears its name: until that is there, the old one keeps it."""
+    sim = SimDisk()
+    disk = FailDisk(sim)
+    journal = await empty_and_unwritable(disk, sim, suspect=suspect)
+    before = journal.store.segments[0]
+    disk.fail(operation, errno.EIO, name=".begun")
+    with pytest.raises(JournalError):
+        journal.append([control(1)])
+    assert journal.store.segments == [before]
+    assert sorted(n for n in sim.files(PATH) if "seg" in n and "suspect" not in n) == [before.name]
+    block = journal.append([control(2)])
+    assert block.first == 1
+    await journal.wait_durable()
+    sim.power_cut()
+    journal = reopen(PATH, sim, limits=SMALL)
+    assert (await contents(journal))[0] == block.records[0]
+    journal.close()
+
+
+async def test_a_file_written_anew_never_takes_the_name_of_its_successor() -> None:
+    """A sync in its thread writes the empty segment anew while the loop replaces it."""
+    sim = SimDisk()
+    disk = FailDisk(sim)
+    journal = await empty_and_unwritable(disk, sim, suspect=True)
+    appended = []
+    fsync = disk.fsync
+
+    def amid(fd: int) -> None:
+        if disk.names.get(fd, "").endswith("1.seg.new") and not appended:
+            appended.append(journal.append([control(1)]))
+        fsync(fd)
+
+    disk.fsync = amid  # type: ignore[method-assign]
+    journal.store.durability.sync_now()
+    await journal.wait_durable()
+    assert appended
+    sim.power_cut()
+    journal = reopen(PATH, sim, limits=SMALL)
+    assert (await contents(journal))[0] == appended[0].records[0]
+    journal.close()

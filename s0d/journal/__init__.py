@@ -60,9 +60,9 @@ Modules
 
 ``frame``, ``layout``, ``record``, ``mark``: codecs. ``reader``, ``load``, ``contents``,
 ``recovery``, ``inspect``: from bytes to what a journal holds; ``repair``: for operators.
-``segment``, ``store``, ``retention``: writing, rolling, removing. ``rounds``, ``durability``,
-``syncer``: group sync. ``tail``, ``catchup``, ``cursor``: readers. ``journal`` puts them together;
-``disk`` is the only way to the system.
+``framing``, ``segment``, ``store``, ``retention``: writing, rolling, removing. ``rounds``,
+``durability``, ``syncer``: group sync. ``tail``, ``catchup``, ``cursor``: readers. ``journal`` puts
+them together; ``disk`` is the only way to the system.
 """
 
 from s0d.journal.contents import is_set_aside

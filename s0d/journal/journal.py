@@ -14,12 +14,13 @@ from s0d.journal.cursor import Cursor
 from s0d.journal.disk import Disk, make_directory, opened_directory
 from s0d.journal.durability import Durability
 from s0d.journal.errors import CursorAhead, CursorExpired, JournalError
+from s0d.journal.framing import frame_entries, frame_record
 from s0d.journal.loop import on_loop
 from s0d.journal.mark import BLOCK, Mark, Marks, create_mark, write_mark
 from s0d.journal.record import Block, Entry, Limits, Record, gap_record
 from s0d.journal.recovery import Recovered, RecoveryReport, recover
 from s0d.journal.retention import Retention
-from s0d.journal.store import Store, frame_entries, frame_record, refused
+from s0d.journal.store import Store, refused
 from s0d.journal.syncer import Syncer
 from s0d.journal.tail import Tail
 

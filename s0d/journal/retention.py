@@ -3,7 +3,8 @@
 import errno
 from collections.abc import Callable
 
-from s0d.journal.store import Framed, Run, Store, refused
+from s0d.journal.framing import Framed, Run
+from s0d.journal.store import Store, refused
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 

@@ -6,14 +6,14 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
-from s0d.journal import frame, layout
+from s0d.journal import layout
 from s0d.journal.disk import Disk, opened, opened_directory
 from s0d.journal.durability import Durability
 from s0d.journal.errors import JournalError
+from s0d.journal.framing import Framed, Run
 from s0d.journal.load import is_whole, read_index
-from s0d.journal.record import GAP, Entry, Limits, Record, encode_record
+from s0d.journal.record import Limits
 from s0d.journal.rounds import NEW_SUFFIX, SUSPECT_SUFFIX
 from s0d.journal.segment import Segment, SegmentWriter, SharedFile, writev_fully
 
@@ -23,46 +23,6 @@ _PARTS = 16
 _JOIN = 128 * 1024
 BEGUN_SUFFIX = ".begun" + layout.SUFFIX + NEW_SUFFIX
 """Of a segment that has not got its name yet; removed when the journal is opened."""
-
-
-class Framed(NamedTuple):
-    """A record on its way to the disk. ``covers`` is the first number it stands for."""
-
-    record: Record
-    covers: int
-    head: bytes
-    payload: bytes
-    bulk: bool
-    size: int
-    """Bytes in the file."""
-
-
-class Run(NamedTuple):
-    """Frames that go into one segment, which is new or the one being written; ``size`` in all."""
-
-    new: bool
-    frames: list[Framed]
-    size: int
-
-
-def frame_entries(first: int, entries: Sequence[Entry]) -> list[Framed]:
-    """Number and encode. Raises ``TypeError`` or ``ValueError`` for what cannot be stored."""
-    frames = []
-    last = first + len(entries) - 1
-    for seq, entry in enumerate(entries, first):
-        if entry.type == GAP:
-            raise ValueError("gaps are told by the journal itself")
-        record = Record(seq, *entry[:5])
-        frames.append(frame_record(record, seq, bulk=entry.bulk, more=seq < last))
-    return frames
-
-
-def frame_record(record: Record, covers: int, *, bulk: bool, more: bool = False) -> Framed:
-    """One record as a frame. ``more``: it is not the last one of its append."""
-    payload = encode_record(record)
-    flags = (frame.BULK if bulk else 0) | (frame.MORE if more else 0)
-    head = frame.encode_head(payload, flags)
-    return Framed(record, covers, head, payload, bulk, frame.HEAD_SIZE + len(payload))
 
 
 class Store:

@@ -271,6 +271,7 @@ def test_what_wakes_a_paused_sandbox_and_what_does_not(api: Api) -> None:
         assert not api("GET", f"/sandboxes/{sandbox}")["paused"], path
     api("PUT", f"/sandboxes/{sandbox}", {"config": {"auto_resume": False}})
     api("POST", f"/sandboxes/{sandbox}/pause", {"memory": True})
+    wakers[0][2]["input_id"] = "b"  # the first one again would be a retry, which wakes nothing
     for method, path, body in wakers:
         answer = api.ask(method, path, body)
         assert answer.json()["error"]["code"] == "sandbox_conflict", path

@@ -130,10 +130,14 @@ def environment_value(pid: int, name: str, *, patient: bool = True) -> str | Non
     """
     raw = _read(f"/proc/{pid}/environ")
     for _ in range(_EXEC_LOOKS if patient else 0):
-        if raw != b"" or not _is_in_exec(pid):
+        if raw != b"":
             break
-        time.sleep(_EXEC_PAUSE)
+        # Should the exec be over by now: what was read before may have been of the middle of it.
+        if under_way := _is_in_exec(pid):
+            time.sleep(_EXEC_PAUSE)
         raw = _read(f"/proc/{pid}/environ")
+        if not under_way:
+            break
     prefix = os.fsencode(name) + b"="
     for entry in (raw or b"").split(b"\0"):
         if entry.startswith(prefix):

@@ -92,6 +92,21 @@ def test_a_process_whose_first_thread_has_ended_is_alive() -> None:
         child.kill()
 
 
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_an_exec_that_ends_between_two_looks(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment is empty when it is read, and there when the state is."""
+    environments = iter([b""] * (looks + 1) + [b"A=1\0"])
+    amid = iter([b"7 (x) " + b"9 " * 48 + b"0"] * looks)
+    done = b"7 (x) " + b"9 " * 50
+
+    def read(path: str) -> bytes:
+        return next(environments) if path.endswith("environ") else next(amid, done)
+
+    monkeypatch.setattr(proc, "_read", read)
+    monkeypatch.setattr(proc, "_EXEC_PAUSE", 0)
+    assert proc.environment_value(7, "A") == "1"
+
+
 def test_value_of_a_variable() -> None:
     environment = {"A": "1", "AB": "2=3", "E": ""}
     with subprocess.Popen(

@@ -141,12 +141,11 @@ def _become_daemon(log_fd: int, ready_fd: int) -> None:
 
 
 def flags_of(pid: int) -> list[str]:
-    """The flags that somebody gave the daemon `pid`; none where it was started on demand.
-
-    Raises ``OSError``.
+    """The flags that somebody gave the daemon `pid`; none where it was started on demand, or is a
+    part of another program.  Raises ``OSError``.
     """
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
-    flags = words[words.index("serve") + 1 :] if "serve" in words else words
+    flags = words[words.index("serve") + 1 :] if "serve" in words else []
     return [] if tuple(flags[:-1]) == _FLAGS else flags
 
 

@@ -172,7 +172,7 @@ def keys(
     "--input",
     "inputs",
     is_flag=True,
-    help="With what was typed.",
+    help="With what was typed, where that is retained.",
 )
 @click.option("--attempt-id", metavar="ID", help="Default: the newest attempt.")
 @session_argument

@@ -150,6 +150,8 @@ def _explained(error: msgspec.ValidationError) -> str:
     if unknown := re.match(r"Object contains unknown field `(.*?)`", said):
         return f"{unknown[1]}: there is no such field"
     where = re.sub(r"\[\.\.\.\]|`\Z", "", path)
+    if where == "command" and "got `str`" in said:
+        return "command: a list, the program and its arguments; a command line is `shell`"
     return f"{where}: {said}" if where else said
 
 

@@ -105,6 +105,12 @@ def _leave_unfinished(
         while place and _is_void(segments[place - 1]):
             place -= 1
         before = segments[place - 1] if place else None
+        if before is not None and before.sealed:
+            # Its footer says nothing of an append that went on in the next one.
+            first, upto = before.segment.first, before.segment.last
+            again = load_segment(disk, directory, first, session_id, upto=upto, footer=False)
+            if again.unfinished_at is not None:
+                before = segments[place - 1] = again
         void = len(segments) - place
         if before and (before.unfinished_at is not None or (void and _falls_short(before))):
             place -= 1
@@ -113,7 +119,9 @@ def _leave_unfinished(
         one = segments[place]
         contents.leftover[:0] = segments[place + 1 :]
         first, end = one.segment.first, one.unfinished_at
-        segments[place:] = [load_segment(disk, directory, first, session_id, end=end)]
+        segments[place:] = [
+            load_segment(disk, directory, first, session_id, end=end, footer=end is None)
+        ]
 
 
 def _falls_short(one: Loaded) -> bool:

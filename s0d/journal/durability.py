@@ -211,9 +211,10 @@ class Durability:
 
     def _take_back(self, failed: list[DirtyFile]) -> None:
         """Failed files stay dirty, once each: one may have been written to during the round."""
-        again = {dirty.file for dirty in failed}
+        again = {dirty.file: dirty for dirty in failed}
         for dirty in self._files:
-            if dirty.file in again:
+            if (before := again.get(dirty.file)) is not None:
+                before.settles = before.settles or dirty.settles
                 dirty.file.release()
         self._files = [*failed, *(dirty for dirty in self._files if dirty.file not in again)]
 

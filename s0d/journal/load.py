@@ -45,12 +45,14 @@ def load_segment(
     upto: int | None = None,
     end: int | None = None,
     full: bool = False,
+    footer: bool = True,
 ) -> Loaded:
     """What the segment named by ``first`` holds.
 
     ``upto`` is the last number that can belong to it (the next segment's first less one); None for
     the newest segment. Without a footer it is read up to ``end``, an offset; None: as far as it
-    goes. ``full`` reads all frames even where there is a footer. A segment of which nothing can be
+    goes. ``full`` reads all frames even where there is a footer; without ``footer`` that is not
+    looked at. A segment of which nothing can be
     served comes back with ``unreadable`` set. Raises ``OSError``.
     """
     segment = Segment(first, first - 1)
@@ -59,9 +61,9 @@ def load_segment(
         segment.size = loaded.file_size
         _check_header(disk, fd, loaded, session_id)
         if segment.unreadable is None:
-            footer = _read_footer(disk, fd, loaded)
-            if footer is not None and (session_id is None or footer.session_id == session_id):
-                _apply(footer, loaded)
+            found = _read_footer(disk, fd, loaded) if footer else None
+            if found is not None and (session_id is None or found.session_id == session_id):
+                _apply(found, loaded)
             if not loaded.sealed:
                 _scan(disk, fd, loaded, upto, end)
             elif full:

@@ -27,10 +27,6 @@ class Retention:
         On a full disk old segments are given up one by one.
         """
         store = self._store
-        try:
-            store.renew()
-        except OSError as error:
-            raise refused(error, "cannot append") from error
         largest = max([one.size for one in frames])
         if largest > store.limits.max_bytes // 2:
             raise ValueError("a record is larger than half of what is retained")
@@ -38,6 +34,8 @@ class Retention:
             pass
         while True:
             try:
+                if store.renew():
+                    runs = store.plan(frames)
                 store.write(runs)
             except OSError as error:
                 runs = self._way_out(runs, frames, error)

@@ -21,6 +21,8 @@ _MIN_SEGMENT = 16 * 1024
 _MAX_SEGMENT = 4 * 1024 * 1024
 _PARTS = 16
 _JOIN = 128 * 1024
+_REOPENED = 256 * 1024
+"""A sealed segment is read whole before it is gone on with: a larger one is not worth that."""
 BEGUN_SUFFIX = ".begun" + layout.SUFFIX + NEW_SUFFIX
 """Of a segment that has not got its name yet; removed when the journal is opened."""
 
@@ -116,15 +118,15 @@ class Store:
                 need += layout.HEADER_SIZE + layout.footer_bound(2)
         return need <= self.limits.max_bytes
 
-    def renew(self) -> None:
-        """Where the active segment is empty and cannot be written: give it a new file.
+    def renew(self) -> bool:
+        """Where the active segment is empty and cannot be written: give it a new file, and say so.
 
         Its successor would bear its name. Not the old file, cut: what was taken back from that, or
         is being written anew by a sync in its thread, could come back. Raises ``OSError``.
         """
         old = self.writer
         if old is None or old.segment.count or self._writable_end():
-            return
+            return False
         self._clear_debris()
         begun = old.segment.name.removesuffix(layout.SUFFIX) + BEGUN_SUFFIX
         writer = self._create(old.segment.first, begun)
@@ -140,6 +142,7 @@ class Store:
         self.durability.forget(old.segment)
         self.release()
         self._activate(writer)
+        return True
 
     def write(self, runs: Sequence[Run]) -> None:
         """Write all runs, or raise ``OSError`` and have nothing changed."""
@@ -162,7 +165,8 @@ class Store:
     def prepare(self, first: int, *, reopen: bool) -> None:
         """Open the newest segment for writing, else start one: then control records have room."""
         newest = self.segments[-1] if self.segments else None
-        full = newest is not None and newest.index is None and newest.end >= self.roll_size
+        sealed = newest is not None and newest.index is None
+        full = newest is not None and sealed and newest.end >= min(self.roll_size, _REOPENED)
         if newest is None or not reopen or full or not self._reopen(newest):
             self.start_empty(first)
 
@@ -209,7 +213,8 @@ class Store:
         writer, self.writer = self.writer, None
         if writer is None:
             return
-        if writer.segment.count and not writer.broken and not writer.segment.suspect:
+        segment = writer.segment
+        if segment.count and not (writer.broken or segment.suspect or segment.unsettled):
             writer.seal(self._session_id)
             self.durability.wrote(writer.segment, writer.file, self.durability.latest)
         writer.file.release()
@@ -234,6 +239,7 @@ class Store:
 
     def _start(self, first: int) -> SegmentWriter:
         """A new segment file with its header; never under a name that is still to be removed."""
+        assert self.writer is None or self.writer.segment.first != first  # see renew()
         self._clear_debris()
         return self._create(first, layout.segment_name(first))
 

@@ -26,7 +26,7 @@ PR_GET_CHILD_SUBREAPER = 37
 
 _TIMER_ABSOLUTE = 1
 _TIMER_CANCEL_ON_SET = 2
-_FAR = 1 << 40
+_FAR = (1 << 40) if ctypes.sizeof(ctypes.c_long) == 8 else (1 << 31) - 1
 """Seconds after 1970: a time that does not come."""
 
 _WAITID = {"x86_64": 247, "aarch64": 95, "riscv64": 95, "ppc64le": 272, "s390x": 281}
@@ -91,7 +91,7 @@ def peak_resident(pidfd: int) -> int | None:
     waitid(3) gives no rusage.  None on a machine whose number of that call is not known here.
     """
     number = _WAITID.get(os.uname().machine)
-    if number is None:
+    if number is None or ctypes.sizeof(ctypes.c_long) != 8:  # the machine's, not a 32-bit program's
         return None
     rusage = (ctypes.c_long * 18)()  # two times of two words each, then 14 words
     info = (ctypes.c_char * 128)()

@@ -88,7 +88,10 @@ class Process:
 
     def _peak(self) -> int | None:
         """What is below our own peak says nothing: until its exec the child shared our memory."""
-        peak = libc.peak_resident(self.pidfd)
+        try:
+            peak = libc.peak_resident(self.pidfd)
+        except OSError:  # a figure that is nice to have fails no wait
+            return None
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return peak if peak is not None and peak > own else None
 

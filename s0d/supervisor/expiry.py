@@ -111,7 +111,10 @@ class Expiry:
             await runtime.freeze(unless=self._not_quiet)
 
     def _not_quiet(self) -> bool:
-        return not self._sandbox.runtime.quiet or trio.current_time() < self._suspends_at()
+        sandbox = self._sandbox
+        if sandbox.stopping or not sandbox.runtime.quiet:
+            return True
+        return trio.current_time() < self._suspends_at()
 
     def _suspends_at(self) -> float:
         """On Trio's clock; never with a client attached, at once where it does not run."""

@@ -114,7 +114,7 @@ class Sessions:
     async def _create(self, spec: SessionSpec, key: str | None) -> Session:
         self._host.check(spec)
         most = self._host.bounds.sessions
-        if len(self._sessions) + len(self._creating) >= most:
+        if len(self._sessions) + self._making >= most:
             raise LimitExceeded(f"at most {most} sessions a sandbox")
         self._host.check_not_ending()  # it may have waited for another creation
         self._making += 1

@@ -60,7 +60,7 @@ restart = "on_failure"
     [
         ("[sessions.a]\n", 1, "sessions.a: command: give either command or shell"),
         ('[sessions.a]\nshell = "x"\ncommand = ["x"]\n', 3, "command: give either"),
-        ('[sessions.a]\n\ncommand = "x"\n', 3, "sessions.a: command: Expected `array`, got `str`"),
+        ('[sessions.a]\n\ncommand = "x"\n', 3, "sessions.a: command: a list, the program and its"),
         ('[sessions.a]\nshell = "x"\nrestrat = 1\n', 3, "restrat: there is no such field"),
         ('[sessions.a]\nshell="x"\nrestart = "sometimes"\n', 3, "lifecycle.restart.policy: "),
         ('[sessions.a]\nshell="x"\n[sessions.a.io]\nmode = "tape"\n', 4, "io.mode: "),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -686,4 +687,48 @@ async def test_a_file_written_anew_never_takes_the_name_of_its_successor() -> No
     sim.power_cut()
     journal = reopen(PATH, sim, limits=SMALL)
     assert (await contents(journal))[0] == appended[0].records[0]
+    journal.close()
+
+
+@pytest.mark.parametrize("again", [1, 2])
+async def test_a_disk_that_fills_amid_the_first_append_to_an_empty_segment(
+    path: Path, again: int
+) -> None:
+    """An old segment goes for it, and the empty one's name is never taken from under it."""
+    journal = create(path, limits=SMALL)
+    journal.append([control(1)])
+    journal.append([output(17_000)])
+    journal.close()
+    disk = FailDisk()
+    journal = reopen(path, disk, limits=SMALL)
+    assert journal.store.segments[-1].count == 0
+    for _ in range(again):
+        disk.fail("writev", name=".seg", short=700)
+        disk.fail("writev", errno.ENOSPC, name=".seg")
+    with contextlib.suppress(JournalError):
+        journal.append([output(3_000)])
+    disk.points.clear()
+    block = journal.append([control(7)])
+    await journal.wait_durable()
+    assert Path(path, journal.store.segments[-1].name).exists()
+    journal.close(clean=False)
+    journal = reopen(path, limits=SMALL)
+    assert block.records[0] in await contents(journal)
+    journal.close()
+
+
+async def test_an_old_segment_goes_for_the_new_file_of_an_empty_one() -> None:
+    sim = SimDisk()
+    journal = create(PATH, sim, limits=SMALL)
+    journal.append([control(1)])
+    journal.append([output(17_000)])
+    journal.close()
+    disk = FailDisk(sim)
+    journal = reopen(PATH, disk, limits=SMALL)
+    sim.fail_syncs = 1
+    with pytest.raises(OSError, match="Input/output"):
+        journal.store.durability.sync_now()
+    disk.fail("writev", errno.ENOSPC, name=".seg")
+    assert journal.append([control(2)]).first == 3
+    assert journal.earliest == 2
     journal.close()

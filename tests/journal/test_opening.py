@@ -213,3 +213,23 @@ async def test_what_retention_removed_stays_away_once_a_sync_has_said_so(seed: i
     journal = reopen(PATH, sim, limits=SMALL)
     assert journal.earliest == earliest
     journal.close()
+
+
+@pytest.mark.parametrize("whole", [1, 2, 3])
+async def test_an_append_of_which_the_power_cut_left_the_first_segments(whole: int) -> None:
+    """They have been sealed when all was written; a footer does not say that the rest is there."""
+    sim = SimDisk()
+    journal = create(PATH, sim, limits=SMALL)
+    journal.append([control(1)])
+    await journal.wait_durable()
+    journal.append([output(10_000, n) for n in range(4)])
+    sim.crash()
+    files = sim.files(PATH)
+    names = sorted(name for name in files if name.endswith(".seg"))
+    for name in names[whole:]:
+        files[name] = files[name][:HEADER_SIZE]
+    sim.put(PATH, files)
+    journal = reopen(PATH, sim, limits=SMALL)
+    assert [(r.seq, r.type == GAP) for r in await contents(journal)] == [(1, False), (65_537, True)]
+    assert journal.recovery.damage == []
+    journal.close()

@@ -22,6 +22,7 @@ import trio.testing
 from s0d.journal import RealDisk, Syncer
 from s0d.model.errors import (
     InvalidRequest,
+    LimitExceeded,
     S0dError,
     SandboxConflict,
     SandboxNotFound,
@@ -31,6 +32,7 @@ from s0d.model.sandbox import SandboxConfig, SandboxRecord
 from s0d.model.session import Phase
 from s0d.process.proc_tree import ProcTree
 from s0d.supervisor import Supervisor, exec, open_supervisor, registry, roots
+from s0d.supervisor.bounds import Bounds
 from s0d.supervisor.clock import RuntimeClock
 from s0d.supervisor.exec import attended, buffered
 from s0d.supervisor.expiry import Expiry
@@ -682,3 +684,46 @@ async def test_changes_at_once_all_hold(tmp_path: Path) -> None:
                 nursery.start_soon(sandbox.configure, change)
         config = sandbox.record.config
         assert (config.ttl, config.idle_suspend_seconds, config.auto_resume) == (100, 200, False)
+
+
+async def test_a_deletion_that_goes_on_slowly_is_not_overtaken_by_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start beside a sandbox that was being deleted; its idle time is over meanwhile."""
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        config = SandboxConfig(idle_suspend_seconds=1)
+        sandbox = await supervisor.registry.create(config=config)
+        await sandbox.store_record(deleting=True)
+    write, go_on = Store.write_marker, threading.Event()
+    writes: list[str] = []
+
+    def slow(store: Store, record: SandboxRecord) -> None:
+        writes.append(record.id)
+        if record.deleting and writes.count(record.id) > 1:  # the first one is of the start
+            go_on.wait(PATIENCE)
+        write(store, record)
+
+    monkeypatch.setattr(Store, "write_marker", slow)
+    async with open_supervisor(tmp_path, cgroups=False) as supervisor:
+        await trio.sleep(1.2)  # the idle time; nothing tells that nothing came of it
+        go_on.set()
+        await gone(sandbox, supervisor.registry.table)
+
+
+async def test_the_limit_of_sessions_is_exact(tmp_path: Path) -> None:
+    bounds = Bounds(sessions=3)
+    async with open_supervisor(tmp_path, cgroups=False, bounds=bounds) as supervisor:
+        sandbox, refused = supervisor.default, []
+        await sandbox.create(spec_of("true"), idempotency_key="one")
+
+        async def one(key: str | None) -> None:
+            try:
+                await sandbox.create(spec_of("true"), idempotency_key=key)
+            except LimitExceeded:
+                refused.append(key)
+
+        async with trio.open_nursery() as nursery:
+            for key in (None, "two", None, "three", None):
+                nursery.start_soon(one, key)
+        assert len(sandbox.sessions()) == 3
+        assert len(refused) == 3

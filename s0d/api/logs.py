@@ -85,9 +85,9 @@ async def _filter(call: Call) -> Filter:
             raise InvalidRequest(f"stream: must be one of {', '.join(STREAMS)}")
     since, until = (call.text(param) for param in (SINCE, UNTIL))
     grep, attempt = call.text(GREP), call.text(ATTEMPT)
+    ignore = call.text(IGNORE_CASE) in ("true", "1")  # looked at also where there is no `grep`
     wanted: Any = every
     if grep is not None:
-        ignore = call.text(IGNORE_CASE) in ("true", "1")
         wanted = Found(compiled(grep, "grep", ignore_case=ignore))
     return Filter(
         wanted=wanted,

@@ -16,7 +16,7 @@ from s0d.journal.durability import Durability
 from s0d.journal.errors import CursorAhead, CursorExpired, JournalError
 from s0d.journal.framing import frame_entries, frame_record
 from s0d.journal.loop import on_loop
-from s0d.journal.mark import BLOCK, Mark, Marks, create_mark, write_mark
+from s0d.journal.mark import BLOCK, Mark, Marks, create_mark, renew_mark, write_mark
 from s0d.journal.record import Block, Entry, Limits, Record, gap_record
 from s0d.journal.recovery import Recovered, RecoveryReport, recover
 from s0d.journal.retention import Retention
@@ -62,6 +62,7 @@ class Journal:
         self._closed = False
         self._clock = clock
         self._reopen = recovered.reopen
+        self._mark_lost = recovered.report.mark_lost
         self._next = recovered.next
         self._covers = recovered.gap_from or recovered.next
         self._lock = trio.Lock()
@@ -339,11 +340,12 @@ class Journal:
             return
         mark = self._marks.reserving(self._next)
         try:
-            if self._marks.current.counter:
-                write_mark(self.disk, self.path, mark)
-            else:
-                create_mark(self.disk, self.path, mark)
+            if self._mark_lost:
+                mark = renew_mark(self.disk, self.path, mark)
+                self._mark_lost = False
                 self._durability.renamed()
+            else:
+                write_mark(self.disk, self.path, mark)
             self._marks.book(mark)
             if self.store.writer is None:
                 self.store.prepare(self._covers, reopen=self._reopen)
@@ -383,7 +385,7 @@ class Journal:
                 raise OSError(errno.EEXIST, "a journal is there already")
         mark = self._marks.reserving(1)
         # Numbers may be given out before the mark is durable: nobody sees them before that.
-        create_mark(self.disk, self.path, mark, sync=False)
+        create_mark(self.disk, self.path, mark)
         self._marks.book(mark)
         self.store.prepare(1, reopen=False)
         if first:

@@ -9,7 +9,7 @@ it was not relied on.
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import google_crc32c
 
@@ -20,6 +20,8 @@ from s0d.journal.record import MAX_SEQ
 NAME = "mark"
 BLOCK = 65_536
 """Numbers that one mark reserves."""
+SPACE = 3
+"""What a counter leaves out behind marks that cannot be relied on: see ``renew_mark``."""
 
 _PAGE = 4096
 _MAGIC = b"s0dmark1"
@@ -149,11 +151,8 @@ def write_mark(disk: Disk, path: str, mark: Mark) -> None:
         disk.fdatasync(fd)
 
 
-def create_mark(disk: Disk, path: str, mark: Mark, *, sync: bool = True) -> None:
-    """Write the file whole, the other slot cleared. The caller makes its name durable.
-
-    Without ``sync`` also what is in it.
-    """
+def create_mark(disk: Disk, path: str, mark: Mark) -> None:
+    """Of a new journal: the file whole, the other slot cleared. The caller makes it durable."""
     slots = [bytes(_PAGE), bytes(_PAGE)]
     slot = mark.encode()
     slots[mark.counter % 2] = slot + bytes(_PAGE - len(slot))
@@ -163,5 +162,21 @@ def create_mark(disk: Disk, path: str, mark: Mark, *, sync: bool = True) -> None
     ):
         write_fully(disk, fd, b"".join(slots), 0)
         disk.ftruncate(fd, 2 * _PAGE)
-        if sync:
-            disk.fsync(fd)
+
+
+def renew_mark(disk: Disk, path: str, mark: Mark) -> Mark:
+    """Where no slot could be relied on: overwrite both, one after the other; returns the second.
+
+    ``mark.counter`` leaves a space to whatever was there, so that no mixture of old and new slots,
+    which a power cut may leave, looks like two that follow each other.
+    """
+    second = replace(mark, counter=mark.counter + 1)
+    with (
+        opened_directory(disk, path) as directory,
+        opened(disk, directory, NAME, os.O_WRONLY | os.O_CREAT) as fd,
+    ):
+        disk.ftruncate(fd, 2 * _PAGE)
+        for one in (mark, second):
+            write_fully(disk, fd, one.encode(), _PAGE * (one.counter % 2))
+            disk.fdatasync(fd)
+    return second

@@ -21,7 +21,7 @@ from s0d.journal.contents import (
 )
 from s0d.journal.disk import Disk, opened, read_fully, write_fully
 from s0d.journal.load import Damage, Loaded
-from s0d.journal.mark import Mark
+from s0d.journal.mark import SPACE, Mark
 from s0d.journal.rounds import SUSPECT_SUFFIX, leave_word, rewrite, trust
 from s0d.journal.segment import Segment
 
@@ -90,7 +90,8 @@ def _decide(
         report.unclean = True
         floor = mark.reserved if mark else 1
         following = max(floor, last + 1) + JUMP
-        mark = Mark(0, floor, 0, 0, clean=False, boot=mark.boot if mark else bytes(16))
+        counter, boot = (mark.counter, mark.boot) if mark else (0, bytes(16))
+        mark = Mark(counter + SPACE, floor, 0, 0, clean=False, boot=boot)
     elif not mark.clean or last >= mark.next:
         report.unclean = True
         following = max(mark.reserved, last + 1)

@@ -138,7 +138,15 @@ def test_over_http(shared_daemon: Daemon, name: str) -> None:
             answer = client.get(f"/logs{query}")
             assert (answer.status_code, answer.text) == (200, text)
             assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-        for query in ("events=true", "tail=x", "since=soon", "format=xml", "stream=in", "grep=("):
+        for query in (
+            "events=true",
+            "tail=x",
+            "since=soon",
+            "format=xml",
+            "stream=in",
+            "grep=(",
+            "ignore_case=x",
+        ):
             answer = client.get(f"/logs?{query}")
             assert answer.status_code == 400
             assert query.partition("=")[0] in answer.json()["error"]["message"]

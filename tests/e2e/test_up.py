@@ -180,7 +180,7 @@ def test_a_procfile_and_variables(project: Project) -> None:
     ("text", "arguments", "message"),
     [
         (None, (), "there is no s0d.toml and no Procfile here"),
-        ('[sessions.a]\ncommand = "x"\n', (), "s0d.toml:2: sessions.a: command: Expected `array`"),
+        ('[sessions.a]\ncommand = "x"\n', (), "s0d.toml:2: sessions.a: command: a list"),
         ('[sessions.a]\nshell = "x"\n', ("b",), "b: is not declared; declared are: a"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import struct
 
@@ -10,7 +11,7 @@ import pytest
 
 from s0d.journal import GAP, JournalError, Limits, RecoveryReport, dump, repair, verify
 from s0d.journal.layout import HEADER_SIZE
-from tests.journal.disks import FailDisk, SimDisk, Stopped
+from tests.journal.disks import FailDisk, SimDisk, Stopped, Trap
 from tests.journal.tools import SESSION, Clock, contents, control, create, output, reopen, seqs
 
 PATH = "/journal"
@@ -233,3 +234,28 @@ async def test_an_append_of_which_the_power_cut_left_the_first_segments(whole: i
     assert [(r.seq, r.type == GAP) for r in await contents(journal)] == [(1, False), (65_537, True)]
     assert journal.recovery.damage == []
     journal.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_no_mixture_of_marks_makes_numbers_go_back(seed: int) -> None:
+    """A torn mark, and a power cut while its successor is being written."""
+    for place in range(16, 36):
+        sim = SimDisk(seed)
+        journal = create(PATH, sim, limits=SMALL)
+        for _ in range(seed % 3 + 2):
+            sim.crash()
+            journal = reopen(PATH, sim, limits=SMALL)
+        shown = journal.append([control(1)]).last
+        sim.crash()
+        files = sim.files(PATH)
+        torn = 4096 * (seed % 2)
+        files["mark"] = files["mark"][:torn] + b"?" * 65 + files["mark"][torn + 65 :]
+        sim.put(PATH, files)
+        disk = FailDisk(sim)
+        disk.trap = Trap(place)
+        with contextlib.suppress(Stopped):
+            shown = max(shown, reopen(PATH, disk, limits=SMALL).latest)
+        sim.power_cut()
+        journal = reopen(PATH, sim, limits=SMALL)
+        assert journal.latest > shown
+        journal.close()

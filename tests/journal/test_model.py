@@ -336,7 +336,8 @@ class JournalMachine(RuleBasedStateMachine):
             assert self.sim.descriptors == 0
 
 
-def run(examples: int, steps: int) -> None:
+def run(examples: int, steps: int, *, same: bool) -> None:
+    """``same``: the stories of every other run, else new ones, also where CI is set."""
     run_state_machine_as_test(
         JournalMachine,
         settings=settings(
@@ -345,17 +346,17 @@ def run(examples: int, steps: int) -> None:
             deadline=None,
             suppress_health_check=list(HealthCheck),
             database=None,
-            derandomize=False,  # other stories each time, also where CI is set
+            derandomize=same,
         ),
     )
 
 
 def test_the_journal_keeps_its_promises() -> None:
-    run(1000, 60)
+    run(1000, 60, same=True)  # what is new is looked for in the long mode
 
 
 @pytest.mark.long
 def test_the_journal_keeps_its_promises_for_an_hour() -> None:
     end = time.monotonic() + 60 * float(os.environ.get("S0D_MODEL_MINUTES", "60"))
     while time.monotonic() < end:
-        run(500, 80)
+        run(500, 80, same=False)

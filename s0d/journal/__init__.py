@@ -28,10 +28,10 @@ once it is sealed, a footer frame and a trailer.
 
 **Frame**: u32 word (payload length in the low 24 bits, flags in the top byte), u32 checksum over
 word and payload, payload. Flag 1: bulk, output; 2: footer; 4: the append goes on with the next
-frame. A zero length is never valid. The
-payload of a record is a msgpack array: number, wall time in ns, generation, attempt or nil, type,
-fields (a map; output bytes raw). Numbers follow each other without a hole, except that a record
-``journal.gap`` stands for all numbers from its field ``first`` to ``last``, its own.
+frame. A zero length is never valid. The payload of a record is a msgpack array: number, wall time
+in ns, generation, attempt or nil, type, fields (a map; output bytes raw). Numbers follow each other
+without a hole, except that a record ``journal.gap`` stands for all numbers from its field ``first``
+to ``last``, its own.
 
 **Footer and trailer**: msgpack array of session id, first and last number, count, last control
 number, oldest and newest time, sparse index (pairs of number and offset, 64 KiB or more apart); the

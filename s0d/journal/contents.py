@@ -16,7 +16,7 @@ BAD_SUFFIX = ".bad"
 ASIDE_SUFFIXES = (TORN_SUFFIX, BAD_SUFFIX)
 KEPT_SUFFIX = ".kept"
 """What was set aside for an operator: never removed but with the session."""
-UNFINISHED = layout.SUFFIX + NEW_SUFFIX
+_UNFINISHED = layout.SUFFIX + NEW_SUFFIX
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ def read_contents(
         first = layout.segment_first(name)
         if first is not None and first < below:
             firsts.append(first)
-        elif name.endswith(UNFINISHED):
+        elif name.endswith(_UNFINISHED):
             contents.copies.append(name)
         elif first is not None or not _is_own(name):
             contents.foreign.append(name)
@@ -71,7 +71,7 @@ def read_contents(
         one = load_segment(disk, directory, first, session_id, upto=upto, full=full)
         contents.segments.append(one)
     if not contents.closed:
-        _leave_unfinished(disk, directory, session_id, contents)
+        _leave_unfinished(disk, directory, session_id, contents, full=full)
     return contents
 
 
@@ -92,7 +92,7 @@ def _is_own(name: str) -> bool:
 
 
 def _leave_unfinished(
-    disk: Disk, directory: int, session_id: str | None, contents: Contents
+    disk: Disk, directory: int, session_id: str | None, contents: Contents, *, full: bool
 ) -> None:
     """Go back to where the last append began, if its end is not there.
 
@@ -119,8 +119,9 @@ def _leave_unfinished(
         one = segments[place]
         contents.leftover[:0] = segments[place + 1 :]
         first, end = one.segment.first, one.unfinished_at
+        footer = end is None
         segments[place:] = [
-            load_segment(disk, directory, first, session_id, end=end, footer=end is None)
+            load_segment(disk, directory, first, session_id, end=end, full=full, footer=footer)
         ]
 
 

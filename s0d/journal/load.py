@@ -52,8 +52,8 @@ def load_segment(
     ``upto`` is the last number that can belong to it (the next segment's first less one); None for
     the newest segment. Without a footer it is read up to ``end``, an offset; None: as far as it
     goes. ``full`` reads all frames even where there is a footer; without ``footer`` that is not
-    looked at. A segment of which nothing can be
-    served comes back with ``unreadable`` set. Raises ``OSError``.
+    looked at. A segment of which nothing can be served comes back with ``unreadable`` set. Raises
+    ``OSError``.
     """
     segment = Segment(first, first - 1)
     with opened(disk, directory, segment.name) as fd:

@@ -45,7 +45,7 @@ def repair(
         raise CannotRepair("it holds no record that can be read")
     with opened_directory(disk, directory) as descriptor:
         one = _Repair(disk, descriptor, session_id)
-        one.run(report.foreign)
+        one.run()
     if one.reopen:
         Journal.open(disk, directory, session_id, _NO_LIMITS, reserve=False).close()
         one.done.append(("mark", "written anew; a journal.gap tells of the numbers that are lost"))
@@ -62,7 +62,7 @@ class _Repair:
         self.done: list[tuple[str, str]] = []
         self.reopen = False
 
-    def run(self, foreign: list[str]) -> None:
+    def run(self) -> None:
         contents = read_contents(self._disk, self._directory, self._session_id)
         for name in [*contents.foreign, *contents.copies]:
             self._rename(name, "not a part of the journal")

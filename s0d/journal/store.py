@@ -189,8 +189,12 @@ class Store:
         if segment is self.segments[-1]:
             self._begin_successor(segment)
         with segment.naming:
-            self._unlink(segment.name)
-            segment.removed = True
+            segment.removed = True  # first: a sync in its thread that misses the file looks at it
+            try:
+                self._unlink(segment.name)
+            except OSError:
+                segment.removed = False
+                raise
         if segment.suspect:
             with suppress(OSError):  # left behind it costs nothing; the next opening removes it
                 self._unlink(segment.name + SUSPECT_SUFFIX)

@@ -732,3 +732,26 @@ async def test_an_old_segment_goes_for_the_new_file_of_an_empty_one() -> None:
     assert journal.append([control(2)]).first == 3
     assert journal.earliest == 2
     journal.close()
+
+
+async def test_a_segment_counts_as_removed_before_its_file_is_gone() -> None:
+    """A sync that writes it anew in its thread misses the file: no error, nobody asks for it."""
+    sim = SimDisk()
+    disk = FailDisk(sim)
+    journal = create(PATH, disk, limits=SMALL)
+    journal.append([output(60_000)] * 2)
+    oldest, unlink = journal.store.segments[0], disk.unlink
+    seen = []
+
+    def look(directory: int, name: str) -> None:
+        seen.append((name, oldest.removed))
+        unlink(directory, name)
+
+    disk.unlink = look  # type: ignore[method-assign]
+    disk.fail("unlink", errno.EIO, name=".seg")
+    with pytest.raises(JournalError):
+        journal.give_up_oldest()
+    assert not oldest.removed  # it is still there
+    assert journal.give_up_oldest()
+    assert seen == [(oldest.name, True)] * 2
+    journal.close()

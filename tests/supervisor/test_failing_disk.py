@@ -7,20 +7,20 @@ import os
 from pathlib import Path
 
 import pytest
-import trio
 
 from s0d.model.errors import Unavailable
 from s0d.model.session import Phase
 from s0d.supervisor import Session, Supervisor, open_supervisor
 from tests.journal.disks import FailDisk
 from tests.support.sessions import (
-    PATIENCE,
     create,
+    healed,
     output_of,
     reach,
     read_events,
     shell,
     spec_of,
+    stalled,
     told,
 )
 
@@ -39,16 +39,6 @@ async def waiting(supervisor: Supervisor, gate: Path) -> Session:
     session = await create(supervisor, shell(script, readiness=READY, event_retention=SMALL))
     await reach(session, Phase.RUNNING)
     return session
-
-
-async def stalled(session: Session) -> None:
-    with trio.fail_after(PATIENCE):
-        await session.wait_for(lambda s: bool(s.view().journal_error))
-
-
-async def healed(session: Session) -> None:
-    with trio.fail_after(PATIENCE):
-        await session.wait_for(lambda s: not s.view().journal_error)
 
 
 async def says_all(session: Session, error: int) -> None:

@@ -12,16 +12,18 @@ import trio
 
 from s0d.model.errors import Unavailable
 from s0d.model.session import Phase
-from s0d.supervisor import Session, open_supervisor
+from s0d.supervisor import open_supervisor
 from tests.support.sessions import (
     PATIENCE,
     create,
+    healed,
     lives,
     output_of,
     reach,
     read_events,
     shell,
     spec_of,
+    stalled,
     told,
 )
 
@@ -58,12 +60,6 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-async def stalled(session: Session) -> None:
-    """Wait until the journal refuses the session's output."""
-    with trio.fail_after(PATIENCE):
-        await session.wait_for(lambda s: bool(s.view().journal_error))
-
-
 async def test_the_child_waits_and_nothing_is_lost(small_disk: Path) -> None:
     async with open_supervisor(small_disk / "state") as supervisor:
         session = await create(supervisor, shell(SAYS_MUCH, readiness=READY))
@@ -78,8 +74,7 @@ async def test_the_child_waits_and_nothing_is_lost(small_disk: Path) -> None:
         assert [s.id for s in supervisor.default.sessions()] == [session.id]
         filler.unlink()
         more.unlink()
-        with trio.fail_after(PATIENCE):
-            await session.wait_for(lambda s: not s.view().journal_error)
+        await healed(session)
         await session.input("end", b"\n")
         await reach(session, Phase.EXITED)
         events = await read_events(session)

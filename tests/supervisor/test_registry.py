@@ -41,19 +41,13 @@ from s0d.supervisor.place import Place, empty_trash, make, remove
 from s0d.supervisor.sandbox import Sandbox
 from s0d.supervisor.sleep import MachineSleep
 from s0d.supervisor.store import Store, remove_tree
-from tests.support.sessions import PATIENCE, output_of, reach, shell, spec_of
+from tests.support.sessions import PATIENCE, gone, output_of, reach, shell, spec_of
 
 ORDINARY = 65534
 
 
 def never() -> bool:
     return False
-
-
-async def gone(sandbox: Sandbox, table: Any) -> None:
-    with trio.fail_after(PATIENCE):
-        while sandbox.id in table:  # noqa: ASYNC110, nothing tells of it
-            await trio.sleep(0.01)
 
 
 # -- the record ------------------------------------------------------------------------------

@@ -13,12 +13,9 @@ from trio.testing import MockClock
 from s0d.model.sandbox import SandboxConfig
 from s0d.model.session import Phase
 from s0d.supervisor import open_supervisor, sleep
-from s0d.supervisor.sandbox import Sandbox
-from s0d.supervisor.session import Session
 from s0d.supervisor.sleep import ClockChanges, MachineSleep
-from s0d.supervisor.supervisor import Supervisor
 from tests.support.fakes import FakeHost, make_session
-from tests.support.sessions import PATIENCE, spec_of
+from tests.support.sessions import PATIENCE, gone, reach, spec_of
 
 
 class Machine:
@@ -97,12 +94,6 @@ async def test_the_kernel_is_asked_for_every_change_of_the_clock() -> None:
         changes.close()
 
 
-async def gone(supervisor: Supervisor, sandbox: Sandbox) -> None:
-    with trio.fail_after(PATIENCE):
-        while sandbox.id in supervisor.registry.table:  # noqa: ASYNC110, nothing tells of it
-            await trio.sleep(0.01)
-
-
 async def test_limits_of_life_go_on_and_running_time_does_not(
     tmp_path: Path, machine: Machine
 ) -> None:
@@ -128,7 +119,7 @@ async def test_limits_of_life_go_on_and_running_time_does_not(
         with trio.fail_after(PATIENCE):
             await mortal.wait_for(lambda session: session.phase is Phase.STOPPED)
             await ended.wait_for(lambda session: session.phase is Phase.STOPPED)
-        await gone(supervisor, limited)
+        await gone(limited, supervisor.registry.table)
         with trio.fail_after(PATIENCE):
             await leased.runtime.change.wait_for(lambda: leased.record.paused)
         assert idle.phase is Phase.RUNNING
@@ -168,7 +159,7 @@ async def test_a_life_that_began_after_the_sleep_is_not_charged_with_it(
         with trio.fail_after(PATIENCE):
             await young.wait_for(lambda session: session.phase is Phase.STOPPED)
             await leased.runtime.change.wait_for(lambda: leased.record.paused)
-        await gone(supervisor, limited)
+        await gone(limited, supervisor.registry.table)
 
 
 async def test_backoff_waits_as_long_as_the_machine_runs(autojump_clock: MockClock) -> None:
@@ -179,15 +170,10 @@ async def test_backoff_waits_as_long_as_the_machine_runs(autojump_clock: MockClo
     session.begin()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(session.run)
-        await _phase(session, Phase.BACKOFF)
+        await reach(session, Phase.BACKOFF)
         session.slept(3600)
         await trio.sleep(4.9)
         assert len(host.launches) == 1
         await trio.sleep(0.2)
         assert len(host.launches) == 2
         nursery.cancel_scope.cancel()
-
-
-async def _phase(session: Session, wanted: Phase) -> None:
-    with trio.fail_after(1000):
-        await session.wait_for(lambda one: one.phase is wanted)

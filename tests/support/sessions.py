@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from s0d.model.session import Phase
 from s0d.model.spec import SessionSpec
 from s0d.process.proc import read_stat
 from s0d.supervisor import Session, Supervisor
+from s0d.supervisor.sandbox import Sandbox
 
 PATIENCE = 30.0  # seconds: never reached, unless something is broken
 
@@ -34,6 +36,25 @@ async def reach(session: Session, *phases: Phase) -> None:
     """Wait until the session is in one of `phases`."""
     with trio.fail_after(PATIENCE):
         await session.wait_for(lambda s: s.phase in phases)
+
+
+async def stalled(session: Session) -> None:
+    """Wait until the journal refuses the session's output."""
+    with trio.fail_after(PATIENCE):
+        await session.wait_for(lambda s: bool(s.view().journal_error))
+
+
+async def healed(session: Session) -> None:
+    """Wait until it takes it again."""
+    with trio.fail_after(PATIENCE):
+        await session.wait_for(lambda s: not s.view().journal_error)
+
+
+async def gone(sandbox: Sandbox, table: Container[str]) -> None:
+    """Wait until the sandbox is not in the table of sandboxes any more."""
+    with trio.fail_after(PATIENCE):
+        while sandbox.id in table:  # noqa: ASYNC110, nothing tells of it
+            await trio.sleep(0.01)
 
 
 async def read_events(session: Session, after: int | None = None) -> list[Record]:

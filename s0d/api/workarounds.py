@@ -1,7 +1,7 @@
 """Faults of Hypercorn 0.18 and Quart-Trio 0.12, each handled in one place.
 
 Look at each again when a version moves; `tests/api/test_workarounds.py` has a test for every line
-that fails without it.
+that fails without it (of 17: `tests/e2e/test_tls.py`).
 
 ==  =========================================================================================
  #  fault, and what is done here
